@@ -1,0 +1,171 @@
+//! Operations: whatever takes time and has a beginning and an end in the journal.
+//!
+//! Two sorts. *Durable* ones (a session, later the wait for a confirmation) are opened once,
+//! may be reopened by id in another process, and are closed once. *Process-bound* ones (a call,
+//! an attempt) end with their process; whoever resumes closes them as lost.
+
+use super::{
+    fact::{AttemptEnd, Fact, ModelCall, ModelCallEnd, ModelOutcome, Observation, ToolCallBegin, ToolCallEnd},
+    id::SpanId,
+    message::Usage,
+    outcome::ToolOutcome,
+    spec::Effect,
+};
+
+/// A process-bound operation: what the seam `observe` records around a future.
+pub trait Operation {
+    /// What the future gives, and the finished fact holds.
+    type End;
+
+    /// The fact that opens it. `op` is the id that the seam derived for it.
+    fn started(&self, op: SpanId) -> Fact;
+
+    /// The fact that closes it.
+    fn finished(&self, op: SpanId, end: Self::End) -> Fact;
+
+    /// Its end when the future was dropped in the middle: cancelled, not a fault.
+    fn cancelled(&self) -> Self::End;
+
+    /// Its end when its process died.
+    fn lost(&self) -> Self::End;
+
+    /// The span that work inside it belongs to: its own, or that of the call around it.
+    fn span(&self, op: SpanId) -> SpanId {
+        op
+    }
+}
+
+impl Operation for ModelCall {
+    type End = ModelCallEnd;
+
+    fn started(&self, op: SpanId) -> Fact {
+        Fact::ModelCallStarted { op, call: Box::new(self.clone()) }
+    }
+
+    fn finished(&self, op: SpanId, end: ModelCallEnd) -> Fact {
+        Fact::ModelCallFinished { op, end: Box::new(end) }
+    }
+
+    fn cancelled(&self) -> ModelCallEnd {
+        unanswered(ModelOutcome::Cancelled)
+    }
+
+    fn lost(&self) -> ModelCallEnd {
+        unanswered(ModelOutcome::Lost)
+    }
+}
+
+/// A model call that ended without a reply of its own.
+const fn unanswered(outcome: ModelOutcome) -> ModelCallEnd {
+    let usage = Usage { input: 0, output: 0, cache_read: 0, cache_write: 0, reasoning: 0, estimated: false };
+    ModelCallEnd { outcome, reply: None, usage, error: None, attempts: 0 }
+}
+
+impl Operation for ToolCallBegin {
+    type End = ToolCallEnd;
+
+    fn started(&self, op: SpanId) -> Fact {
+        Fact::ToolCallStarted { op, call: Box::new(self.clone()) }
+    }
+
+    fn finished(&self, op: SpanId, end: ToolCallEnd) -> Fact {
+        Fact::ToolCallFinished { op, end: Box::new(end) }
+    }
+
+    fn cancelled(&self) -> ToolCallEnd {
+        self.ended(ToolOutcome::Cancelled, "the session was stopped before the tool answered")
+    }
+
+    fn lost(&self) -> ToolCallEnd {
+        self.ended(ToolOutcome::Lost, "the process that ran the tool died")
+    }
+}
+
+impl ToolCallBegin {
+    /// An end with an error observation and no attempt.
+    fn ended(&self, outcome: ToolOutcome, content: &str) -> ToolCallEnd {
+        ToolCallEnd {
+            call_id: self.call_id.clone(),
+            outcome,
+            observation: Observation {
+                content: content.to_owned(),
+                is_error: outcome.is_error(),
+                tokens: crate::core::message::estimate_tokens(content),
+                whole: None,
+            },
+            arguments_valid: None,
+            error: None,
+            attempts: 0,
+        }
+    }
+}
+
+/// One request of a model call.
+#[derive(Clone, Debug)]
+pub struct ModelAttempt {
+    /// The call that it belongs to.
+    pub call: SpanId,
+    /// From 1.
+    pub attempt: u32,
+    /// The configured model that is asked.
+    pub model: String,
+}
+
+impl Operation for ModelAttempt {
+    type End = AttemptEnd<ModelOutcome>;
+
+    fn started(&self, _op: SpanId) -> Fact {
+        Fact::ModelAttemptStarted { call: self.call, attempt: self.attempt, model: self.model.clone() }
+    }
+
+    fn finished(&self, _op: SpanId, end: Self::End) -> Fact {
+        Fact::ModelAttemptFinished { call: self.call, attempt: self.attempt, end }
+    }
+
+    fn cancelled(&self) -> Self::End {
+        AttemptEnd { outcome: ModelOutcome::Cancelled, error: None }
+    }
+
+    fn lost(&self) -> Self::End {
+        AttemptEnd { outcome: ModelOutcome::Lost, error: None }
+    }
+
+    fn span(&self, _op: SpanId) -> SpanId {
+        self.call
+    }
+}
+
+/// One attempt of a tool call.
+#[derive(Clone, Debug)]
+pub struct ToolAttempt {
+    /// The call that it belongs to.
+    pub call: SpanId,
+    /// From 1.
+    pub attempt: u32,
+    /// What the call changes.
+    pub effect: Effect,
+}
+
+impl Operation for ToolAttempt {
+    type End = AttemptEnd<ToolOutcome>;
+
+    fn started(&self, _op: SpanId) -> Fact {
+        Fact::ToolAttemptStarted { call: self.call, attempt: self.attempt, effect: self.effect }
+    }
+
+    fn finished(&self, _op: SpanId, end: Self::End) -> Fact {
+        Fact::ToolAttemptFinished { call: self.call, attempt: self.attempt, end }
+    }
+
+    fn cancelled(&self) -> Self::End {
+        AttemptEnd { outcome: ToolOutcome::Cancelled, error: None }
+    }
+
+    fn lost(&self) -> Self::End {
+        AttemptEnd { outcome: ToolOutcome::Lost, error: None }
+    }
+
+    fn span(&self, _op: SpanId) -> SpanId {
+        self.call
+    }
+}

@@ -1,0 +1,311 @@
+//! The ports: how the inside asks for a model, a tool, a store, a sink, a clock and chance.
+//!
+//! They stand here so that `journal` and `policy` can name them without knowing who implements
+//! them. Implementations know nothing of metrics, spans, retries, sessions or each other.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use super::{
+    fact::{Entry, ModelInfo, SessionSummary},
+    fault::Fault,
+    id::{BlobHash, SessionId, SpanId, StreamId, TraceId},
+    message::{ModelReply, ModelRequest},
+    outcome::SessionStatus,
+    principal::Principal,
+    spec::ToolSpec,
+    time::Timestamp,
+};
+
+/// Tells the time.
+pub trait Clock: Send + Sync {
+    /// Now, UTC.
+    fn now(&self) -> Timestamp;
+}
+
+/// Gives chance: ids of sessions, jitter.
+pub trait Entropy: Send + Sync {
+    /// Fills `bytes` with random ones.
+    fn fill(&self, bytes: &mut [u8]);
+}
+
+/// A language model behind some provider.
+#[async_trait]
+pub trait Model: Send + Sync {
+    /// What is configured of it.
+    fn info(&self) -> &ModelInfo;
+
+    /// The body that [`Model::call`] will send for this request, byte for byte. Its hash stands
+    /// in the journal, so that a prompt rebuilt later can be proved.
+    fn encode(&self, request: &ModelRequest) -> Vec<u8>;
+
+    /// Asks once. No retry, no timeout: both are the policy's.
+    ///
+    /// # Errors
+    /// A [`Fault`] of any kind; the text must not hold the credential.
+    async fn call(&self, call: ModelCallInput<'_>) -> Result<ModelReply, Fault>;
+}
+
+/// One request to a model.
+#[derive(Clone, Copy, Debug)]
+pub struct ModelCallInput<'a> {
+    /// What is asked.
+    pub request: &'a ModelRequest,
+    /// What [`Model::encode`] made of it.
+    pub body: &'a [u8],
+    /// The span of the call, for the outgoing `traceparent`.
+    pub trace: TraceContext,
+}
+
+/// A tool: something that the model may ask for.
+///
+/// Implement this to give an agent a function of your own; validation, timeout, spans, metrics
+/// and events come with the registration.
+///
+/// ```
+/// use glassbox::{async_trait, Effect, Fault, Tool, ToolContext, ToolReply, ToolSpec};
+/// use serde_json::{json, Value};
+///
+/// struct Rate(ToolSpec);
+///
+/// impl Rate {
+///     fn new() -> Self {
+///         let schema = json!({
+///             "type": "object",
+///             "properties": {"currency": {"type": "string", "enum": ["USD", "EUR"]}},
+///             "required": ["currency"],
+///             "additionalProperties": false
+///         });
+///         Self(ToolSpec::new("exchange_rate", "Tenge for one unit of a currency.", schema).effect(Effect::Read))
+///     }
+/// }
+///
+/// #[async_trait]
+/// impl Tool for Rate {
+///     fn spec(&self) -> &ToolSpec {
+///         &self.0
+///     }
+///
+///     async fn call(&self, _cx: &ToolContext, arguments: Value) -> Result<ToolReply, Fault> {
+///         let rate = if arguments["currency"] == "USD" { 521.5 } else { 605.1 };
+///         Ok(ToolReply::Json(json!({"tenge": rate})))
+///     }
+/// }
+/// ```
+#[async_trait]
+pub trait Tool: Send + Sync {
+    /// What it declares of itself; the same on every call.
+    fn spec(&self) -> &ToolSpec;
+
+    /// Runs one attempt. The arguments fit the schema. No timeout and no retry here; a panic
+    /// becomes a fault, and the future may be dropped at any await. Work that blocks belongs on
+    /// `tokio::task::spawn_blocking`.
+    ///
+    /// # Errors
+    /// A [`Fault`]; its text is shown to the model.
+    async fn call(&self, cx: &ToolContext, arguments: Value) -> Result<ToolReply, Fault>;
+
+    /// Level 2 of validation: what the schema cannot say (a limit per customer, a sanity check).
+    ///
+    /// # Errors
+    /// One phrase for the model on why the call is not allowed.
+    fn check(&self, _cx: &ToolContext, _arguments: &Value) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// What a tool is told besides its arguments.
+#[derive(Clone, Debug)]
+pub struct ToolContext {
+    /// Who the session acts for. Identity comes from here, never from the model.
+    pub principal: Arc<Principal>,
+    /// The session.
+    pub session: SessionId,
+    /// The id of the call.
+    pub call_id: String,
+    /// The same for all attempts of one call, in any process.
+    pub idempotency_key: String,
+    /// From 1.
+    pub attempt: u32,
+    /// The span of the call, for an outgoing `traceparent`.
+    pub trace: TraceContext,
+}
+
+/// Where work that goes out belongs in the trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraceContext {
+    /// The trace of the session.
+    pub trace_id: TraceId,
+    /// The span that the work belongs to.
+    pub span_id: SpanId,
+    /// Whether the trace is sampled.
+    pub sampled: bool,
+}
+
+impl TraceContext {
+    /// The W3C `traceparent` header.
+    pub fn traceparent(&self) -> String {
+        format!("00-{}-{}-0{}", self.trace_id, self.span_id, u8::from(self.sampled))
+    }
+}
+
+/// What a tool gave.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ToolReply {
+    /// JSON, written compactly into the observation.
+    Json(Value),
+    /// Text, as it is.
+    Text(String),
+}
+
+impl ToolReply {
+    /// The text of the observation.
+    pub fn into_text(self) -> String {
+        match self {
+            Self::Json(value) => value.to_string(),
+            Self::Text(text) => text,
+        }
+    }
+}
+
+/// Reads facts after they are committed. A sink never fails or delays a session.
+pub trait Sink: Send {
+    /// The name in `glassbox_telemetry_dropped_total{sink}`.
+    fn name(&self) -> &'static str;
+
+    /// Takes committed facts, of each stream in order. Called on the writer's thread.
+    fn publish(&mut self, entries: &[Arc<Entry>]);
+
+    /// Writes out what it holds; called when the queue is empty and before the writer stops.
+    fn flush(&mut self) {}
+}
+
+/// Hears about the health of the journal, the one family of signals that is no fold of facts.
+pub trait JournalWatch: Send + Sync {
+    /// A commit made `facts` durable in `took`.
+    fn committed(&self, facts: usize, took: Duration);
+
+    /// A commit, or one write of it, failed.
+    fn failed(&self, kind: StoreErrorKind);
+
+    /// Facts that wait for their commit.
+    fn queued(&self, depth: usize);
+}
+
+/// Text kept once under its hash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blob {
+    /// SHA-256 of the bytes.
+    pub hash: BlobHash,
+    /// The bytes.
+    pub bytes: Arc<[u8]>,
+}
+
+/// Facts of one stream, and the blobs that they name, that belong together.
+#[derive(Clone, Debug)]
+pub struct Write {
+    /// Whose journal.
+    pub stream: StreamId,
+    /// Its next entries, in order.
+    pub entries: Vec<Arc<Entry>>,
+    /// Blobs that the entries name.
+    pub blobs: Vec<Blob>,
+}
+
+/// What a store could not do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{detail}")]
+pub struct StoreError {
+    /// Which sort.
+    pub kind: StoreErrorKind,
+    /// One phrase with the place, for a person.
+    pub detail: String,
+}
+
+/// Sorts of store errors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StoreErrorKind {
+    /// No room on the disk.
+    Full,
+    /// The store cannot be written.
+    ReadOnly,
+    /// Another process holds it too long.
+    Busy,
+    /// The place in the journal is taken: somebody else writes the same session.
+    Conflict,
+    /// A format that this version does not read.
+    Version,
+    /// Anything else of the disk or the file.
+    Io,
+}
+
+impl StoreErrorKind {
+    /// The word in metrics.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::ReadOnly => "read_only",
+            Self::Busy => "busy",
+            Self::Conflict => "conflict",
+            Self::Version => "version",
+            Self::Io => "io",
+        }
+    }
+}
+
+/// Which sessions a list shows, newest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SessionFilter {
+    /// Only this owner's.
+    pub principal: Option<String>,
+    /// Only of this agent.
+    pub agent: Option<String>,
+    /// Only with this status.
+    pub status: Option<SessionStatus>,
+    /// Only those that began before this session, for the next page.
+    pub before: Option<SessionId>,
+    /// At the most; 0 means 100.
+    pub limit: usize,
+}
+
+/// Where journals are kept. Calls block; whoever is on an async thread moves them off it.
+pub trait Store: Send + Sync {
+    /// Makes the writes durable in one transaction: when this returns `Ok`, each write whose own
+    /// result is `Ok` survives a crash. One bad write (a taken place) fails alone.
+    ///
+    /// # Errors
+    /// The outer error means that nothing was written and all may be tried again.
+    fn append(&self, writes: &[Write]) -> Result<Vec<Result<(), StoreError>>, StoreError>;
+
+    /// The whole journal of a stream, in order; empty if there is none.
+    ///
+    /// # Errors
+    /// Where the store cannot be read, or holds a newer version.
+    fn load(&self, stream: StreamId) -> Result<Vec<Entry>, StoreError>;
+
+    /// A kept text.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    fn blob(&self, hash: BlobHash) -> Result<Option<Arc<[u8]>>, StoreError>;
+
+    /// Sessions, newest first.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    fn sessions(&self, filter: &SessionFilter) -> Result<Vec<SessionSummary>, StoreError>;
+
+    /// One session of the list.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    fn session(&self, id: SessionId) -> Result<Option<SessionSummary>, StoreError>;
+
+    /// Whether it can be written now, without writing anything that stays.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    fn probe(&self) -> Result<(), StoreError>;
+}

@@ -1,0 +1,116 @@
+//! What a tool declares of itself.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What the model is shown of a tool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolDefinition {
+    /// The name that the model calls.
+    pub name: String,
+    /// For the model, not for the developer.
+    pub description: String,
+    /// JSON Schema of the arguments.
+    pub input_schema: Value,
+}
+
+/// What a call of a tool changes, which decides about retry, resume and intent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effect {
+    /// Changes nothing.
+    Read,
+    /// Changes something; a repeat with the same idempotency key changes nothing more.
+    Idempotent,
+    /// Changes something each time: never repeated on its own.
+    #[default]
+    Unsafe,
+}
+
+impl Effect {
+    /// The word in configuration, journal and tables.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Idempotent => "idempotent",
+            Self::Unsafe => "unsafe",
+        }
+    }
+}
+
+/// When a person must agree to a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Confirm {
+    /// Runs without asking.
+    #[default]
+    Never,
+    /// Always answered by an observation that tells the model to ask the customer first.
+    AskCustomer,
+}
+
+/// A tool as it is registered: its definition and the rules that it runs under.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolSpec {
+    /// What the model is shown.
+    pub definition: ToolDefinition,
+    /// What a call changes.
+    pub effect: Effect,
+    /// Whether a person must agree.
+    pub confirm: Confirm,
+    /// Time of one attempt.
+    pub timeout: Duration,
+    /// Scopes that the principal must hold.
+    pub scopes: Vec<String>,
+}
+
+/// The timeout of a tool that names none; 10 to 30 seconds are recommended.
+pub const DEFAULT_TOOL_TIMEOUT: Duration = Duration::from_secs(15);
+
+impl ToolSpec {
+    /// A spec with the cautious defaults: effect `unsafe`, no confirmation, 15 seconds.
+    pub fn new(name: impl Into<String>, description: impl Into<String>, input_schema: Value) -> Self {
+        Self {
+            definition: ToolDefinition { name: name.into(), description: description.into(), input_schema },
+            effect: Effect::default(),
+            confirm: Confirm::default(),
+            timeout: DEFAULT_TOOL_TIMEOUT,
+            scopes: Vec::new(),
+        }
+    }
+
+    /// Declares what a call changes.
+    #[must_use]
+    pub fn effect(mut self, effect: Effect) -> Self {
+        self.effect = effect;
+        self
+    }
+
+    /// Declares whether a person must agree.
+    #[must_use]
+    pub fn confirm(mut self, confirm: Confirm) -> Self {
+        self.confirm = confirm;
+        self
+    }
+
+    /// Declares the time of one attempt.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Declares the scopes that the principal must hold.
+    #[must_use]
+    pub fn scopes<S: Into<String>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
+        self.scopes = scopes.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// The name that the model calls.
+    pub fn name(&self) -> &str {
+        &self.definition.name
+    }
+}

@@ -1,0 +1,25 @@
+//! glassbox: an LLM agent runtime that people can see through.
+//!
+//! A session is its journal: an ordered list of facts in the past tense. State, trace, metrics,
+//! log lines, live feed and resume are folds over it. The map of the modules, in the order in
+//! which imports go, each using only what stands above it:
+//!
+//! - [`core`]: the words that everything uses, and the port traits
+//! - `machine`: pure decisions over the facts
+//! - `journal`: stamp, fold, commit, publish; the seam `observe`
+//! - `policy`: one function, one order, around every attempt
+//! - `model`, `tool`, `store`, `signal`: the ports' implementations
+//! - `session`: the driver
+//! - `config`, `runtime`, `http`, `cli`: surfaces
+//!
+//! ARCHITECTURE.md says why.
+
+pub mod core;
+
+pub use async_trait::async_trait;
+
+pub use self::core::{
+    Effect, Fault, FaultKind, Principal, Sensitive, Tool, ToolSpec,
+    port::{ToolContext, ToolReply},
+    spec::Confirm,
+};
