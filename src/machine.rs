@@ -1,0 +1,18 @@
+//! Decisions as pure functions: the state of a session as a fold of its facts, and the next
+//! step that follows from it.
+//!
+//! It must never know tokio, I/O, a lock, randomness or a clock. Whatever happens between a
+//! decision and the fact that it leads to happens elsewhere.
+
+pub mod budget;
+pub mod decide;
+pub mod ending;
+pub mod explanation;
+pub mod prompt;
+pub mod repeats;
+pub mod reply;
+pub mod state;
+
+pub use decide::{Step, decide};
+pub use prompt::Prompt;
+pub use state::State;

@@ -1,0 +1,164 @@
+//! The next step of a session, from its state alone.
+
+use super::{
+    budget::{self, Allowance},
+    ending::end,
+    prompt::Prompt,
+    state::State,
+};
+use crate::core::{
+    EndReason, Fact, FaultKind, Sensitive, SessionStatus, Timestamp, ToolCall,
+    fact::{CallPurpose, HandoverCause, Limit},
+};
+
+/// What to do next. The driver does it, which leads to facts, which lead to the next step.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Ask the model.
+    CallModel {
+        /// The step that the call belongs to.
+        step: u32,
+        /// Why.
+        purpose: CallPurpose,
+        /// What it may use.
+        allowance: Allowance,
+    },
+    /// Run these calls of the last reply side by side.
+    RunTools(Vec<ToolCall>),
+    /// Record these facts, the last of which ends the session.
+    Finish(Vec<Fact>),
+    /// Nothing: the session has ended, or never began.
+    Stop,
+}
+
+/// Decides. The order is the order of precedence: what ends a session for good stands first,
+/// an answer that is there wins over every limit, and limits are asked before anything is begun.
+pub fn decide(state: &State, prompt: &Prompt, now: Timestamp) -> Step {
+    match state.status() {
+        None => return Step::Stop,
+        Some(status) if status.is_final() => return Step::Stop,
+        Some(_) => {}
+    }
+    if let Some(ending) = ending(state, now) {
+        return Step::Finish(ending.facts(state, now));
+    }
+    let calls: Vec<ToolCall> = state.unanswered_calls().cloned().collect();
+    let out_of_steps = state.steps() >= state.limits().max_iterations;
+    if out_of_steps {
+        return wrap_up(state, prompt, now);
+    }
+    if !calls.is_empty() {
+        return Step::RunTools(calls);
+    }
+    match budget::allow(state, prompt) {
+        Ok(allowance) => Step::CallModel { step: state.next_step(), purpose: CallPurpose::Step, allowance },
+        Err((limit, value)) => Step::Finish(Ending::limit(limit, value).facts(state, now)),
+    }
+}
+
+/// One call without tools, if it was not made yet and fits; then the end.
+fn wrap_up(state: &State, prompt: &Prompt, now: Timestamp) -> Step {
+    if !state.wrapped_up()
+        && let Ok(allowance) = budget::allow(state, prompt)
+    {
+        return Step::CallModel { step: state.steps(), purpose: CallPurpose::WrapUp, allowance };
+    }
+    let value = u64::from(state.limits().max_iterations);
+    Step::Finish(Ending::limit(Limit::MaxIterations, value).facts(state, now))
+}
+
+/// How a session ends.
+struct Ending {
+    status: SessionStatus,
+    reason: Option<EndReason>,
+    limit: Option<(Limit, u64)>,
+}
+
+/// The end that the state already holds, if any.
+fn ending(state: &State, now: Timestamp) -> Option<Ending> {
+    if state.cancelled() {
+        return Some(Ending::plain(SessionStatus::Cancelled));
+    }
+    if state.answer().is_some() {
+        return Some(Ending::plain(SessionStatus::Done));
+    }
+    if let Some(kind) = state.model_fault() {
+        return Some(Ending::reason(fault_reason(kind)));
+    }
+    let active = state.active_ms(now);
+    if u128::from(active) >= state.limits().deadline.as_millis() || state.limit() == Some(Limit::Deadline) {
+        return Some(Ending::limit(Limit::Deadline, active));
+    }
+    if state.empty_replies() >= 2 {
+        return Some(Ending::reason(EndReason::EmptyReply));
+    }
+    if state.unanswered_calls().next().is_none()
+        && let Some((limit, count)) = state.repeats().limit()
+    {
+        return Some(Ending::limit(limit, u64::from(count)));
+    }
+    None
+}
+
+const fn fault_reason(kind: FaultKind) -> EndReason {
+    match kind {
+        FaultKind::Auth => EndReason::ModelAuth,
+        FaultKind::ContextTooLong => EndReason::ContextWindow,
+        FaultKind::Timeout
+        | FaultKind::Connection
+        | FaultKind::Transport
+        | FaultKind::RateLimited
+        | FaultKind::Overloaded
+        | FaultKind::Server
+        | FaultKind::Refused
+        | FaultKind::Malformed
+        | FaultKind::ToolError
+        | FaultKind::Panic
+        | FaultKind::Internal => EndReason::ModelUnavailable,
+    }
+}
+
+impl Ending {
+    const fn plain(status: SessionStatus) -> Self {
+        Self { status, reason: None, limit: None }
+    }
+
+    const fn reason(reason: EndReason) -> Self {
+        Self { status: reason.status(), reason: Some(reason), limit: None }
+    }
+
+    const fn limit(limit: Limit, value: u64) -> Self {
+        let reason = match limit {
+            Limit::MaxIterations => None,
+            Limit::TokenBudget => Some(EndReason::TokenBudget),
+            Limit::CostLimit => Some(EndReason::CostLimit),
+            Limit::ContextWindow => Some(EndReason::ContextWindow),
+            Limit::Deadline => Some(EndReason::Deadline),
+            Limit::RepeatedFailure => Some(EndReason::RepeatedFailure),
+            Limit::NoProgress => Some(EndReason::NoProgress),
+        };
+        let status = match reason {
+            Some(reason) => reason.status(),
+            None => SessionStatus::MaxIterations,
+        };
+        Self { status, reason, limit: Some((limit, value)) }
+    }
+
+    /// The facts that end the session, committed together: the limit, the hand-over that every
+    /// customer is promised, the end.
+    fn facts(self, state: &State, now: Timestamp) -> Vec<Fact> {
+        let mut facts = Vec::with_capacity(3);
+        if let Some((limit, value)) = self.limit
+            && state.limit().is_none()
+        {
+            facts.push(Fact::LimitReached { limit, value });
+        }
+        if !matches!(self.status, SessionStatus::Done | SessionStatus::Cancelled) {
+            let why = self.reason.map_or(self.status.label(), EndReason::label);
+            let detail = Sensitive::new(format!("the session ended as {} ({why})", self.status));
+            facts.push(Fact::HandedOver { cause: HandoverCause::SessionEnded, detail });
+        }
+        facts.push(Fact::SessionFinished(Box::new(end(state, self.status, self.reason, now))));
+        facts
+    }
+}

@@ -1,0 +1,143 @@
+//! What every call of an agent begins with, and how a whole request is put together.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::state::State;
+use crate::core::{
+    Message, ModelRequest, ToolDefinition,
+    fact::{CallPurpose, Language},
+    message::estimate_tokens,
+};
+
+/// The fixed part of an agent's requests: system prompt and tool definitions.
+#[derive(Clone, Debug)]
+pub struct Prompt {
+    /// The system prompt.
+    pub system: Arc<str>,
+    /// The tools on offer, in a stable order.
+    pub tools: Arc<[ToolDefinition]>,
+    tokens: u64,
+}
+
+impl Prompt {
+    /// Puts the parts together and estimates their tokens once.
+    pub fn new(system: impl Into<Arc<str>>, tools: impl Into<Arc<[ToolDefinition]>>) -> Self {
+        let (system, tools) = (system.into(), tools.into());
+        let tokens = estimate_tokens(&system) + tools.iter().map(estimate_definition).sum::<u64>();
+        Self { system, tools, tokens }
+    }
+
+    /// The estimated tokens of system prompt and tool definitions.
+    pub const fn tokens(&self) -> u64 {
+        self.tokens
+    }
+
+    /// The text that is kept for the tool definitions, under whose hash a session names them.
+    pub fn tools_json(&self) -> String {
+        serde_json::to_string(&self.tools[..]).expect("definitions are JSON values")
+    }
+}
+
+fn estimate_definition(definition: &ToolDefinition) -> u64 {
+    let schema = estimate_tokens(&definition.input_schema.to_string());
+    estimate_tokens(&definition.name) + estimate_tokens(&definition.description) + schema
+}
+
+/// The request of the next call, from the state alone: the same journal gives the same bytes.
+pub fn request(state: &State, prompt: &Prompt, purpose: CallPurpose, max_tokens: u64) -> ModelRequest {
+    let mut messages = state.history().to_vec();
+    let tools = match purpose {
+        CallPurpose::Step => prompt.tools.to_vec(),
+        CallPurpose::WrapUp => {
+            forget_unanswered_calls(&mut messages);
+            messages.push(Message::User { content: wrap_up_instruction(state.language()).to_owned() });
+            Vec::new()
+        }
+    };
+    ModelRequest { system: prompt.system.to_string(), messages, tools, max_tokens }
+}
+
+/// Takes back the calls of the last reply, which were not run: a call without its result is an
+/// error to every provider.
+fn forget_unanswered_calls(messages: &mut Vec<Message>) {
+    let Some(Message::Assistant { content, calls }) = messages.last_mut() else { return };
+    calls.clear();
+    if content.is_empty() {
+        messages.pop();
+    }
+}
+
+const fn wrap_up_instruction(language: Language) -> &'static str {
+    match language {
+        Language::En => {
+            "The limit of steps is reached and no tool can be called any more. From what is known above, \
+             answer as far as it goes and say what is missing."
+        }
+        Language::Ru => {
+            "Лимит шагов исчерпан, инструменты больше недоступны. Ответь по тому, что уже известно, \
+             насколько это возможно, и скажи, чего не хватает."
+        }
+    }
+}
+
+/// JSON with sorted keys and no spaces, so that equal arguments are equal text.
+pub fn canonical(value: &Value) -> String {
+    let mut text = String::new();
+    write_canonical(value, &mut text);
+    text
+}
+
+fn write_canonical(value: &Value, text: &mut String) {
+    match value {
+        Value::Object(map) => {
+            let mut keys: Vec<_> = map.iter().collect();
+            keys.sort_unstable_by_key(|(key, _)| *key);
+            text.push('{');
+            for (index, (key, value)) in keys.into_iter().enumerate() {
+                if index > 0 {
+                    text.push(',');
+                }
+                text.push_str(&Value::from(key.as_str()).to_string());
+                text.push(':');
+                write_canonical(value, text);
+            }
+            text.push('}');
+        }
+        Value::Array(items) => {
+            text.push('[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    text.push(',');
+                }
+                write_canonical(item, text);
+            }
+            text.push(']');
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => text.push_str(&value.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn canonical_text_sorts_keys_at_every_depth() {
+        let value = json!({"b": [1, {"d": null, "c": "x"}], "a": true});
+        assert_eq!(canonical(&value), r#"{"a":true,"b":[1,{"c":"x","d":null}]}"#);
+    }
+
+    #[test]
+    fn calls_without_results_leave_the_wrap_up() {
+        let mut messages = vec![
+            Message::User { content: "task".into() },
+            Message::Assistant { content: String::new(), calls: Vec::new() },
+        ];
+        forget_unanswered_calls(&mut messages);
+        assert_eq!(messages, [Message::User { content: "task".into() }]);
+    }
+}

@@ -1,0 +1,301 @@
+//! The state of a session: a fold of its facts, and nothing else.
+//!
+//! The same facts give the same state in any process. A fold of any prefix, or of facts that do
+//! not fit together, never panics: it ignores what makes no sense.
+
+mod active_time;
+mod view;
+
+use std::collections::{BTreeMap, HashSet};
+
+use self::active_time::ActiveTime;
+use super::{budget::share, repeats::Repeats};
+use crate::core::{
+    Entry, Fact, FaultKind, Limits, Message, SessionStatus, SpanId, Timestamp, ToolCall, ToolOutcome, Usage,
+    fact::{
+        CallPurpose, Language, Limit, ModelCall, ModelCallEnd, ModelInfo, ModelOutcome, Observation, SessionStarted,
+        ToolCallBegin, ToolCallEnd,
+    },
+    message::estimate_tokens,
+    spec::Effect,
+};
+
+/// Tokens that a message costs besides its text.
+const MESSAGE_OVERHEAD: u64 = 4;
+
+/// Where a session stands.
+#[derive(Clone, Debug)]
+pub struct State {
+    status: Option<SessionStatus>,
+    limits: Limits,
+    model: ModelInfo,
+    language: Language,
+    history: Vec<Message>,
+    history_tokens: u64,
+    /// Input tokens of the last call as its provider counted them, and the history then.
+    counted: Option<Counted>,
+    call_ids: HashSet<String>,
+    step: u32,
+    answered_steps: u32,
+    pending: Vec<Pending>,
+    answer: Option<String>,
+    empty_replies: u32,
+    wrap_up: Option<Option<String>>,
+    model_fault: Option<FaultKind>,
+    usage: Usage,
+    context_peak: f64,
+    tools_called: Vec<String>,
+    last_result: Option<String>,
+    repeats: Repeats,
+    limit: Option<Limit>,
+    cancelled: bool,
+    open: BTreeMap<SpanId, Open>,
+    clock: ActiveTime,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Counted {
+    input: u64,
+    history_tokens: u64,
+}
+
+/// A call of the last reply, until all of them have their results.
+#[derive(Clone, Debug)]
+struct Pending {
+    call: ToolCall,
+    result: Option<Observation>,
+}
+
+/// A process-bound operation that has not ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Open {
+    /// A model call.
+    Model {
+        /// What it asks.
+        call: ModelCall,
+        /// The attempt under way.
+        attempt: Option<u32>,
+    },
+    /// A tool call.
+    Tool {
+        /// What was asked for.
+        call: ToolCallBegin,
+        /// The attempt under way and what it changes.
+        attempt: Option<(u32, Effect)>,
+        /// Attempts begun.
+        attempts: u32,
+    },
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            status: None,
+            limits: Limits::default(),
+            model: ModelInfo {
+                name: String::new(),
+                request_model: String::new(),
+                provider: String::new(),
+                context_window: 0,
+                max_output_tokens: 0,
+            },
+            language: Language::default(),
+            history: Vec::new(),
+            history_tokens: 0,
+            counted: None,
+            call_ids: HashSet::new(),
+            step: 0,
+            answered_steps: 0,
+            pending: Vec::new(),
+            answer: None,
+            empty_replies: 0,
+            wrap_up: None,
+            model_fault: None,
+            usage: Usage::default(),
+            context_peak: 0.0,
+            tools_called: Vec::new(),
+            last_result: None,
+            repeats: Repeats::default(),
+            limit: None,
+            cancelled: false,
+            open: BTreeMap::new(),
+            clock: ActiveTime::default(),
+        }
+    }
+}
+
+impl State {
+    /// The state after these entries.
+    pub fn fold<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Self {
+        let mut state = Self::default();
+        for entry in entries {
+            state.apply(&entry.fact, entry.at);
+        }
+        state
+    }
+
+    /// Takes in one fact.
+    #[warn(clippy::wildcard_enum_match_arm)]
+    pub fn apply(&mut self, fact: &Fact, at: Timestamp) {
+        match fact {
+            Fact::SessionStarted(started) => self.start(started, at),
+            Fact::SessionSuspended { .. } => {
+                self.status = Some(SessionStatus::Suspended);
+                self.clock.pause(at);
+            }
+            Fact::SessionResumed { .. } => {
+                self.status = Some(SessionStatus::Running);
+                self.clock.resume(at);
+            }
+            Fact::CancelRequested { .. } => self.cancelled = true,
+            Fact::ModelCallStarted { op, call } => self.start_model_call(*op, call),
+            Fact::ModelAttemptStarted { call, attempt, .. } => self.start_model_attempt(*call, *attempt),
+            Fact::ModelAttemptFinished { call, .. } => self.end_attempt(*call),
+            Fact::ModelCallFinished { op, end } => self.end_model_call(*op, end),
+            Fact::ToolCallStarted { op, call } => self.start_tool_call(*op, call),
+            Fact::ToolAttemptStarted { call, attempt, effect } => self.start_tool_attempt(*call, *attempt, *effect),
+            Fact::ToolAttemptFinished { call, .. } => self.end_attempt(*call),
+            Fact::ToolCallFinished { op, end } => self.end_tool_call(*op, end),
+            Fact::LimitReached { limit, .. } => self.limit = self.limit.or(Some(*limit)),
+            Fact::HandedOver { .. } => {}
+            Fact::SessionFinished(end) => self.status = Some(end.status),
+            Fact::ProcessStarted { .. } | Fact::ProcessStopped { .. } => {}
+        }
+        self.clock.pass(at);
+    }
+
+    fn start(&mut self, started: &SessionStarted, at: Timestamp) {
+        self.status = Some(SessionStatus::Running);
+        self.limits = started.limits.clone();
+        self.model = started.model.clone();
+        self.language = started.language;
+        self.clock = ActiveTime::starting(at);
+        self.say(Message::User { content: started.task.expose().clone() });
+    }
+
+    fn start_model_call(&mut self, op: SpanId, call: &ModelCall) {
+        if call.purpose == CallPurpose::Step {
+            self.step = call.step;
+        }
+        self.context_peak = self.context_peak.max(share(call.estimated_input_tokens, call.model.context_window));
+        self.open.insert(op, Open::Model { call: call.clone(), attempt: None });
+    }
+
+    fn end_model_call(&mut self, op: SpanId, end: &ModelCallEnd) {
+        let Some(Open::Model { call, .. }) = self.open.remove(&op) else { return };
+        self.usage.add(&end.usage);
+        if !end.usage.estimated {
+            self.context_peak = self.context_peak.max(share(end.usage.input, call.model.context_window));
+        }
+        match (end.outcome, call.purpose) {
+            (ModelOutcome::Cancelled | ModelOutcome::Lost, _) => {}
+            (ModelOutcome::Ok, CallPurpose::Step) => self.take_reply(end),
+            (ModelOutcome::Fault(kind), CallPurpose::Step) => self.model_fault = Some(kind),
+            (ModelOutcome::Ok, CallPurpose::WrapUp) => {
+                let text = end.reply.as_ref().map(|reply| reply.text.clone());
+                self.wrap_up = Some(text.filter(|text| !text.trim().is_empty()));
+            }
+            (ModelOutcome::Fault(_), CallPurpose::WrapUp) => self.wrap_up = Some(None),
+        }
+    }
+
+    fn take_reply(&mut self, end: &ModelCallEnd) {
+        self.answered_steps = self.step;
+        let Some(reply) = &end.reply else { return };
+        if !end.usage.estimated && end.usage.input > 0 {
+            self.counted = Some(Counted { input: end.usage.input, history_tokens: self.history_tokens });
+        }
+        if reply.calls.is_empty() && reply.text.trim().is_empty() {
+            self.empty_replies += 1;
+            return;
+        }
+        self.call_ids.extend(reply.calls.iter().map(|call| call.id.clone()));
+        self.say(Message::Assistant { content: reply.text.clone(), calls: reply.calls.clone() });
+        if reply.calls.is_empty() {
+            self.answer = Some(reply.text.clone());
+        } else {
+            self.pending = reply.calls.iter().map(|call| Pending { call: call.clone(), result: None }).collect();
+        }
+    }
+
+    fn start_tool_call(&mut self, op: SpanId, call: &ToolCallBegin) {
+        if call.known && !self.tools_called.contains(&call.tool) {
+            self.tools_called.push(call.tool.clone());
+        }
+        self.open.insert(op, Open::Tool { call: call.clone(), attempt: None, attempts: 0 });
+    }
+
+    fn start_model_attempt(&mut self, op: SpanId, number: u32) {
+        if let Some(Open::Model { attempt, .. }) = self.open.get_mut(&op) {
+            *attempt = Some(number);
+        }
+    }
+
+    fn start_tool_attempt(&mut self, op: SpanId, number: u32, effect: Effect) {
+        if let Some(Open::Tool { attempt, attempts, .. }) = self.open.get_mut(&op) {
+            *attempt = Some((number, effect));
+            *attempts = number;
+        }
+    }
+
+    fn end_attempt(&mut self, op: SpanId) {
+        match self.open.get_mut(&op) {
+            Some(Open::Model { attempt, .. }) => *attempt = None,
+            Some(Open::Tool { attempt, .. }) => *attempt = None,
+            None => {}
+        }
+    }
+
+    fn end_tool_call(&mut self, op: SpanId, end: &ToolCallEnd) {
+        self.open.remove(&op);
+        if end.outcome == ToolOutcome::Lost {
+            return; // a new operation of the same call follows
+        }
+        if end.outcome == ToolOutcome::Ok {
+            self.last_result = Some(end.observation.content.clone());
+        }
+        if let Some(pending) = self.pending.iter_mut().find(|pending| pending.call.id == end.call_id) {
+            pending.result.get_or_insert_with(|| end.observation.clone());
+        }
+        self.close_step();
+    }
+
+    /// Once every call of the step has its result, all enter the history, in call order.
+    fn close_step(&mut self) {
+        if self.pending.iter().any(|pending| pending.result.is_none()) {
+            return;
+        }
+        for Pending { call, result } in std::mem::take(&mut self.pending) {
+            let Some(result) = result else { continue };
+            let hint = self.repeats.count(&call, result.is_error);
+            let content = match hint {
+                Some(hint) => format!("{}\n{hint}", result.content),
+                None => result.content,
+            };
+            self.say(Message::Tool { call_id: call.id, content, is_error: result.is_error });
+        }
+    }
+
+    fn say(&mut self, message: Message) {
+        self.history_tokens += estimate_message(&message);
+        self.history.push(message);
+    }
+}
+
+fn estimate_message(message: &Message) -> u64 {
+    let text = match message {
+        Message::User { content } | Message::Tool { content, .. } => estimate_tokens(content),
+        Message::Assistant { content, calls } => {
+            estimate_tokens(content) + calls.iter().map(estimate_call).sum::<u64>()
+        }
+    };
+    text + MESSAGE_OVERHEAD
+}
+
+fn estimate_call(call: &ToolCall) -> u64 {
+    let arguments = match &call.arguments {
+        crate::core::Arguments::Json(value) => estimate_tokens(&value.to_string()),
+        crate::core::Arguments::Raw(text) => estimate_tokens(text),
+    };
+    estimate_tokens(&call.name) + arguments
+}

@@ -1,0 +1,141 @@
+//! What others may read of a state.
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::{Open, State};
+use crate::{
+    core::{
+        FaultKind, Limits, Message, SessionStatus, SpanId, Timestamp, ToolCall, Usage,
+        fact::{Language, Limit, ModelInfo},
+    },
+    machine::{prompt::Prompt, repeats::Repeats},
+};
+
+impl State {
+    /// Where it stands; nothing before its first fact.
+    pub const fn status(&self) -> Option<SessionStatus> {
+        self.status
+    }
+
+    /// Its limits.
+    pub const fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// The model that it began with.
+    pub const fn model(&self) -> &ModelInfo {
+        &self.model
+    }
+
+    /// The language of what a customer reads.
+    pub const fn language(&self) -> Language {
+        self.language
+    }
+
+    /// What the model has read and said, without the system prompt.
+    pub fn history(&self) -> &[Message] {
+        &self.history
+    }
+
+    /// Ids of tool calls so far.
+    pub const fn call_ids(&self) -> &HashSet<String> {
+        &self.call_ids
+    }
+
+    /// The number of the next step: the same again while the last has no reply.
+    pub const fn next_step(&self) -> u32 {
+        self.answered_steps + 1
+    }
+
+    /// Steps that have their reply.
+    pub const fn steps(&self) -> u32 {
+        self.answered_steps
+    }
+
+    /// Calls of the last reply that have no result yet, in call order.
+    pub fn unanswered_calls(&self) -> impl Iterator<Item = &ToolCall> {
+        self.pending.iter().filter(|pending| pending.result.is_none()).map(|pending| &pending.call)
+    }
+
+    /// The answer, once the model gave it.
+    pub fn answer(&self) -> Option<&str> {
+        self.answer.as_deref()
+    }
+
+    /// Replies with neither text nor calls.
+    pub const fn empty_replies(&self) -> u32 {
+        self.empty_replies
+    }
+
+    /// The fault that the last step's model call ended in.
+    pub const fn model_fault(&self) -> Option<FaultKind> {
+        self.model_fault
+    }
+
+    /// Whether the wrap-up call was made.
+    pub const fn wrapped_up(&self) -> bool {
+        self.wrap_up.is_some()
+    }
+
+    /// What is known: the wrap-up's text, else the last words of the model, else the last result.
+    pub fn partial(&self) -> Option<&str> {
+        let wrap_up = self.wrap_up.as_ref().and_then(Option::as_deref);
+        wrap_up.or_else(|| self.last_words()).or(self.last_result.as_deref())
+    }
+
+    fn last_words(&self) -> Option<&str> {
+        self.history.iter().rev().find_map(|message| match message {
+            Message::Assistant { content, .. } if !content.trim().is_empty() => Some(content.as_str()),
+            Message::Assistant { .. } | Message::User { .. } | Message::Tool { .. } => None,
+        })
+    }
+
+    /// Tokens so far.
+    pub const fn usage(&self) -> &Usage {
+        &self.usage
+    }
+
+    /// The fullest that the window was.
+    pub const fn context_peak(&self) -> f64 {
+        self.context_peak
+    }
+
+    /// Configured tools called, in the order of their first call.
+    pub fn tools_called(&self) -> &[String] {
+        &self.tools_called
+    }
+
+    /// A circle that the session goes in.
+    pub const fn repeats(&self) -> &Repeats {
+        &self.repeats
+    }
+
+    /// The limit that a fact says was reached.
+    pub const fn limit(&self) -> Option<Limit> {
+        self.limit
+    }
+
+    /// Whether somebody asked for it to stop.
+    pub const fn cancelled(&self) -> bool {
+        self.cancelled
+    }
+
+    /// Operations that have not ended, which a resuming process closes as lost.
+    pub const fn open(&self) -> &BTreeMap<SpanId, Open> {
+        &self.open
+    }
+
+    /// Active time so far in milliseconds.
+    pub fn active_ms(&self, now: Timestamp) -> u64 {
+        self.clock.active_nanos(now) / 1_000_000
+    }
+
+    /// Estimated input tokens of the next call: what the provider counted last and what came
+    /// since, else everything by its length.
+    pub fn estimate_input(&self, prompt: &Prompt) -> u64 {
+        match self.counted {
+            Some(counted) => counted.input + (self.history_tokens - counted.history_tokens),
+            None => prompt.tokens() + self.history_tokens,
+        }
+    }
+}
