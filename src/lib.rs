@@ -15,7 +15,9 @@
 //! ARCHITECTURE.md says why.
 
 pub mod core;
+pub mod journal;
 pub mod machine;
+pub mod policy;
 
 pub use async_trait::async_trait;
 

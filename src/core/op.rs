@@ -5,10 +5,13 @@
 //! an attempt) end with their process; whoever resumes closes them as lost.
 
 use super::{
-    fact::{AttemptEnd, Fact, ModelCall, ModelCallEnd, ModelOutcome, Observation, ToolCallBegin, ToolCallEnd},
+    fact::{
+        AttemptEnd, Fact, HandoverCause, ModelCall, ModelCallEnd, ModelOutcome, Observation, ToolCallBegin, ToolCallEnd,
+    },
     id::SpanId,
     message::Usage,
     outcome::ToolOutcome,
+    sensitive::Sensitive,
     spec::Effect,
 };
 
@@ -23,11 +26,17 @@ pub trait Operation {
     /// The fact that closes it.
     fn finished(&self, op: SpanId, end: Self::End) -> Fact;
 
-    /// Its end when the future was dropped in the middle: cancelled, not a fault.
-    fn cancelled(&self) -> Self::End;
+    /// Facts that must become durable together with its end.
+    fn consequences(&self, _end: &Self::End) -> Vec<Fact> {
+        Vec::new()
+    }
 
-    /// Its end when its process died.
-    fn lost(&self) -> Self::End;
+    /// Its end when the future was dropped in the middle: cancelled, not a fault. `unsettled` is
+    /// the effect of an attempt inside that nobody knows the result of.
+    fn cancelled(&self, unsettled: Option<Effect>) -> Self::End;
+
+    /// Its end when its process died, with `unsettled` as above.
+    fn lost(&self, unsettled: Option<Effect>) -> Self::End;
 
     /// The span that work inside it belongs to: its own, or that of the call around it.
     fn span(&self, op: SpanId) -> SpanId {
@@ -46,11 +55,11 @@ impl Operation for ModelCall {
         Fact::ModelCallFinished { op, end: Box::new(end) }
     }
 
-    fn cancelled(&self) -> ModelCallEnd {
+    fn cancelled(&self, _unsettled: Option<Effect>) -> ModelCallEnd {
         unanswered(ModelOutcome::Cancelled)
     }
 
-    fn lost(&self) -> ModelCallEnd {
+    fn lost(&self, _unsettled: Option<Effect>) -> ModelCallEnd {
         unanswered(ModelOutcome::Lost)
     }
 }
@@ -72,16 +81,33 @@ impl Operation for ToolCallBegin {
         Fact::ToolCallFinished { op, end: Box::new(end) }
     }
 
-    fn cancelled(&self) -> ToolCallEnd {
-        self.ended(ToolOutcome::Cancelled, "the session was stopped before the tool answered")
+    /// An unknown outcome never stands without the record that an operator finds.
+    fn consequences(&self, end: &ToolCallEnd) -> Vec<Fact> {
+        if end.outcome != ToolOutcome::UnknownOutcome {
+            return Vec::new();
+        }
+        let detail = Sensitive::new(format!("call {} of {} may or may not have happened", self.call_id, self.tool));
+        vec![Fact::HandedOver { cause: HandoverCause::UnknownOutcome, detail }]
     }
 
-    fn lost(&self) -> ToolCallEnd {
-        self.ended(ToolOutcome::Lost, "the process that ran the tool died")
+    fn cancelled(&self, unsettled: Option<Effect>) -> ToolCallEnd {
+        self.interrupted(unsettled, ToolOutcome::Cancelled, "the session was stopped before the tool answered")
+    }
+
+    fn lost(&self, unsettled: Option<Effect>) -> ToolCallEnd {
+        self.interrupted(unsettled, ToolOutcome::Lost, "the process that ran the tool died")
     }
 }
 
 impl ToolCallBegin {
+    /// An unsafe attempt that was cut off may have happened: that is its outcome, whatever cut it.
+    fn interrupted(&self, unsettled: Option<Effect>, outcome: ToolOutcome, content: &str) -> ToolCallEnd {
+        match unsettled {
+            Some(Effect::Unsafe) => self.ended(ToolOutcome::UnknownOutcome, &unknown_outcome_text(&self.tool, content)),
+            Some(Effect::Read | Effect::Idempotent) | None => self.ended(outcome, content),
+        }
+    }
+
     /// An end with an error observation and no attempt.
     fn ended(&self, outcome: ToolOutcome, content: &str) -> ToolCallEnd {
         ToolCallEnd {
@@ -98,6 +124,14 @@ impl ToolCallBegin {
             attempts: 0,
         }
     }
+}
+
+/// What the model reads of a call that may or may not have happened.
+pub fn unknown_outcome_text(tool: &str, cause: &str) -> String {
+    format!(
+        "Error: the outcome of {tool} is unknown ({cause}). It may have happened. Do not call it again; an operator \
+         will check. Go on with what you know."
+    )
 }
 
 /// One request of a model call.
@@ -122,11 +156,11 @@ impl Operation for ModelAttempt {
         Fact::ModelAttemptFinished { call: self.call, attempt: self.attempt, end }
     }
 
-    fn cancelled(&self) -> Self::End {
+    fn cancelled(&self, _unsettled: Option<Effect>) -> Self::End {
         AttemptEnd { outcome: ModelOutcome::Cancelled, error: None }
     }
 
-    fn lost(&self) -> Self::End {
+    fn lost(&self, _unsettled: Option<Effect>) -> Self::End {
         AttemptEnd { outcome: ModelOutcome::Lost, error: None }
     }
 
@@ -157,11 +191,11 @@ impl Operation for ToolAttempt {
         Fact::ToolAttemptFinished { call: self.call, attempt: self.attempt, end }
     }
 
-    fn cancelled(&self) -> Self::End {
+    fn cancelled(&self, _unsettled: Option<Effect>) -> Self::End {
         AttemptEnd { outcome: ToolOutcome::Cancelled, error: None }
     }
 
-    fn lost(&self) -> Self::End {
+    fn lost(&self, _unsettled: Option<Effect>) -> Self::End {
         AttemptEnd { outcome: ToolOutcome::Lost, error: None }
     }
 

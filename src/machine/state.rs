@@ -84,6 +84,8 @@ pub enum Open {
         attempt: Option<(u32, Effect)>,
         /// Attempts begun.
         attempts: u32,
+        /// The effect of the last attempt, if it was cut off before its result was known.
+        unsettled: Option<Effect>,
     },
 }
 
@@ -150,11 +152,11 @@ impl State {
             Fact::CancelRequested { .. } => self.cancelled = true,
             Fact::ModelCallStarted { op, call } => self.start_model_call(*op, call),
             Fact::ModelAttemptStarted { call, attempt, .. } => self.start_model_attempt(*call, *attempt),
-            Fact::ModelAttemptFinished { call, .. } => self.end_attempt(*call),
+            Fact::ModelAttemptFinished { call, .. } => self.end_model_attempt(*call),
             Fact::ModelCallFinished { op, end } => self.end_model_call(*op, end),
             Fact::ToolCallStarted { op, call } => self.start_tool_call(*op, call),
             Fact::ToolAttemptStarted { call, attempt, effect } => self.start_tool_attempt(*call, *attempt, *effect),
-            Fact::ToolAttemptFinished { call, .. } => self.end_attempt(*call),
+            Fact::ToolAttemptFinished { call, end, .. } => self.end_tool_attempt(*call, end.outcome),
             Fact::ToolCallFinished { op, end } => self.end_tool_call(*op, end),
             Fact::LimitReached { limit, .. } => self.limit = self.limit.or(Some(*limit)),
             Fact::HandedOver { .. } => {}
@@ -222,7 +224,7 @@ impl State {
         if call.known && !self.tools_called.contains(&call.tool) {
             self.tools_called.push(call.tool.clone());
         }
-        self.open.insert(op, Open::Tool { call: call.clone(), attempt: None, attempts: 0 });
+        self.open.insert(op, Open::Tool { call: call.clone(), attempt: None, attempts: 0, unsettled: None });
     }
 
     fn start_model_attempt(&mut self, op: SpanId, number: u32) {
@@ -238,11 +240,16 @@ impl State {
         }
     }
 
-    fn end_attempt(&mut self, op: SpanId) {
-        match self.open.get_mut(&op) {
-            Some(Open::Model { attempt, .. }) => *attempt = None,
-            Some(Open::Tool { attempt, .. }) => *attempt = None,
-            None => {}
+    fn end_model_attempt(&mut self, op: SpanId) {
+        if let Some(Open::Model { attempt, .. }) = self.open.get_mut(&op) {
+            *attempt = None;
+        }
+    }
+
+    fn end_tool_attempt(&mut self, op: SpanId, outcome: ToolOutcome) {
+        if let Some(Open::Tool { attempt, unsettled, .. }) = self.open.get_mut(&op) {
+            let cut_off = matches!(outcome, ToolOutcome::Cancelled | ToolOutcome::Lost);
+            *unsettled = attempt.take().filter(|_| cut_off).map(|(_, effect)| effect);
         }
     }
 
@@ -279,6 +286,16 @@ impl State {
     fn say(&mut self, message: Message) {
         self.history_tokens += estimate_message(&message);
         self.history.push(message);
+    }
+}
+
+impl Open {
+    /// The effect of an attempt, under way or cut off, whose result nobody knows.
+    pub fn unsettled_effect(&self) -> Option<Effect> {
+        match self {
+            Self::Model { .. } => None,
+            Self::Tool { attempt, unsettled, .. } => attempt.map(|(_, effect)| effect).or(*unsettled),
+        }
     }
 }
 

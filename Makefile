@@ -1,0 +1,42 @@
+# One line a target; `make help` lists them.
+SHELL := /usr/bin/env bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+CARGO := cargo --locked
+
+.PHONY: help run serve test parts lint fmt ci bench full clean
+
+help: ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | column -t -s "$$(printf '\t')"
+
+run: ## ask the demo assistant its question
+	$(CARGO) run --quiet -- run "Сколько я потратил на такси в сентябре?"
+
+serve: ## serve the demo assistant on 127.0.0.1:8080
+	$(CARGO) run --quiet -- serve
+
+parts: ## install the real parts that the tests need
+	tests/real-parts.sh
+
+test: parts ## run every test, with the real parts where they can be had
+	$(CARGO) test --all-targets --no-fail-fast
+	$(CARGO) test --doc
+
+lint: ## formatting, clippy, dependency rules
+	cargo fmt --check
+	$(CARGO) clippy --all-targets -- -D warnings
+	@if command -v cargo-deny >/dev/null; then cargo deny --offline check bans licenses sources; else echo "SKIP: cargo-deny is not installed; deny.toml was not checked"; fi
+
+fmt: ## format the code
+	cargo fmt
+
+ci: lint test ## what .ci/run runs
+
+bench: ## print what the runtime costs, one `name value` a line
+	$(CARGO) bench --bench costs
+
+full: ci ## everything, with the longer checks
+	GLASSBOX_TEST_FULL=1 $(CARGO) test --all-targets --no-fail-fast
+
+clean: ## remove what was built
+	cargo clean

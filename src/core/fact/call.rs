@@ -1,0 +1,146 @@
+//! What facts say of model calls and tool calls.
+
+use serde::{Deserialize, Serialize};
+
+use super::session::ModelInfo;
+use crate::core::{
+    fault::FaultKind,
+    id::BlobHash,
+    message::{Arguments, ModelReply, Usage},
+    outcome::ToolOutcome,
+    sensitive::Sensitive,
+};
+
+/// Why a model is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallPurpose {
+    /// The next step.
+    Step,
+    /// One call without tools that turns what is known into a partial answer.
+    WrapUp,
+}
+
+/// What a model call asks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModelCall {
+    /// The step, from 1; a wrap-up carries that of the last step.
+    pub step: u32,
+    /// Why it is made.
+    pub purpose: CallPurpose,
+    /// The model asked first.
+    pub model: ModelInfo,
+    /// Our estimate of its input.
+    pub estimated_input_tokens: u64,
+    /// Output tokens allowed.
+    pub max_tokens: u64,
+    /// The hash of the body that is sent, which proves a rebuilt prompt.
+    pub body_hash: BlobHash,
+}
+
+/// How a model call or attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ModelOutcome {
+    /// With a reply.
+    Ok,
+    /// The session was stopped.
+    Cancelled,
+    /// Its process died.
+    Lost,
+    /// With a fault.
+    #[serde(untagged)]
+    Fault(FaultKind),
+}
+
+impl ModelOutcome {
+    /// The word that users see.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Cancelled => "cancelled",
+            Self::Lost => "lost",
+            Self::Fault(kind) => kind.label(),
+        }
+    }
+
+    /// Every outcome, for series that are born at zero.
+    pub fn all() -> impl Iterator<Item = Self> {
+        [Self::Ok, Self::Cancelled, Self::Lost].into_iter().chain(FaultKind::ALL.into_iter().map(Self::Fault))
+    }
+}
+
+/// How an attempt ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttemptEnd<O> {
+    /// How.
+    pub outcome: O,
+    /// The phrase of its fault.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Sensitive<String>>,
+}
+
+/// How a model call ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModelCallEnd {
+    /// How.
+    pub outcome: ModelOutcome,
+    /// The reply, where there is one; its calls already carry unique ids.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reply: Option<ModelReply>,
+    /// Tokens of all its attempts.
+    pub usage: Usage,
+    /// The phrase of the fault that ended it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Sensitive<String>>,
+    /// Attempts made.
+    pub attempts: u32,
+}
+
+/// What a tool call asks for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolCallBegin {
+    /// The step that asked for it.
+    pub step: u32,
+    /// The id that its observation answers to.
+    pub call_id: String,
+    /// The name as the model gave it.
+    pub tool: String,
+    /// Whether a tool of this name is configured; if not, the name never becomes a label.
+    pub known: bool,
+    /// The arguments as the model gave them.
+    pub arguments: Arguments,
+}
+
+/// How a tool call ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolCallEnd {
+    /// The id that the observation answers to.
+    pub call_id: String,
+    /// How.
+    pub outcome: ToolOutcome,
+    /// What the model reads.
+    pub observation: Observation,
+    /// Whether the arguments fitted the schema; nothing where no schema was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arguments_valid: Option<bool>,
+    /// The phrase of the fault, for spans and operators; the observation has its own words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Sensitive<String>>,
+    /// Attempts made; 0 where the call was refused before.
+    pub attempts: u32,
+}
+
+/// What the model reads back from a tool call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Observation {
+    /// The text, capped.
+    pub content: String,
+    /// Whether the call went wrong.
+    pub is_error: bool,
+    /// Tokens of the text, estimated.
+    pub tokens: u64,
+    /// Where the whole result is kept, if it was capped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whole: Option<BlobHash>,
+}

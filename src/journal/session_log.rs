@@ -1,0 +1,147 @@
+//! The journal of one session, open for writing.
+
+use std::sync::{Arc, Mutex};
+
+use super::{Journal, lock};
+use crate::{
+    core::{
+        Entry, Fact, SessionId, SpanId, StreamId, Timestamp,
+        fact::{SessionStarted, TraceStart},
+        port::{Blob, StoreError, TraceContext},
+    },
+    machine::State,
+};
+
+/// Stamps, folds and hands on the facts of one session. Clones share it.
+#[derive(Clone)]
+pub struct SessionLog {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    id: SessionId,
+    trace: TraceStart,
+    journal: Journal,
+    book: Mutex<Book>,
+}
+
+/// What changes with every fact, under one lock, so that order and state agree.
+struct Book {
+    next: u64,
+    last: Timestamp,
+    state: State,
+}
+
+impl SessionLog {
+    /// Begins a session: its first fact opens the root operation.
+    pub fn begin(journal: &Journal, id: SessionId, started: SessionStarted, blobs: Vec<Blob>) -> Self {
+        let book = Book { next: 0, last: Timestamp::default(), state: State::default() };
+        let inner = Inner { id, trace: started.trace.clone(), journal: journal.clone(), book: Mutex::new(book) };
+        let log = Self { inner: Arc::new(inner) };
+        log.record_with(Fact::SessionStarted(Box::new(started)), blobs);
+        log
+    }
+
+    /// Reopens a session whose journal another process wrote. Nothing if the journal does not
+    /// begin with the start of a session.
+    pub fn reopen(journal: &Journal, id: SessionId, entries: &[Entry]) -> Option<Self> {
+        let Fact::SessionStarted(started) = &entries.first()?.fact else { return None };
+        let last = entries.last()?;
+        let book = Book { next: last.seq + 1, last: last.at, state: State::fold(entries) };
+        let inner = Inner { id, trace: started.trace.clone(), journal: journal.clone(), book: Mutex::new(book) };
+        Some(Self { inner: Arc::new(inner) })
+    }
+
+    /// The session.
+    pub fn id(&self) -> SessionId {
+        self.inner.id
+    }
+
+    /// The journal that it belongs to.
+    pub fn journal(&self) -> &Journal {
+        &self.inner.journal
+    }
+
+    /// Now, by the clock that stamps the facts.
+    pub fn now(&self) -> Timestamp {
+        self.inner.journal.clock().now()
+    }
+
+    /// Where work under this span belongs in the trace.
+    pub fn trace(&self, span_id: SpanId) -> TraceContext {
+        TraceContext { trace_id: self.inner.trace.trace_id, span_id, sampled: self.inner.trace.sampled }
+    }
+
+    /// Reads the state. The closure must be short: facts wait for it.
+    pub fn read<R>(&self, read: impl FnOnce(&State) -> R) -> R {
+        read(&lock(&self.inner.book).state)
+    }
+
+    /// Records one fact. Never waits.
+    pub fn record(&self, fact: Fact) {
+        self.record_with(fact, Vec::new());
+    }
+
+    /// Records one fact with the blobs that it names.
+    pub fn record_with(&self, fact: Fact, blobs: Vec<Blob>) {
+        let mut fact = Some(fact);
+        self.stamp(1, |_| fact.take(), blobs);
+    }
+
+    /// Records facts that become durable together or not at all.
+    pub fn record_all(&self, facts: Vec<Fact>) {
+        let count = facts.len();
+        let mut facts = facts.into_iter();
+        self.stamp(count, |_| facts.next(), Vec::new());
+    }
+
+    /// Records the fact that opens an operation, under the id that its place gives it.
+    pub(super) fn open(&self, started: impl FnOnce(SpanId) -> Fact) -> SpanId {
+        let mut started = Some(started);
+        let mut op = None;
+        self.stamp(
+            1,
+            |seq| {
+                let id = *op.insert(SpanId::of_fact(self.inner.id, seq));
+                started.take().map(|started| started(id))
+            },
+            Vec::new(),
+        );
+        op.expect("the stamp asks once for each fact")
+    }
+
+    /// Gives `count` facts their places and times, folds them and hands them to the writer, all
+    /// under the lock, so that the writer sees them in the order of their places.
+    fn stamp(&self, count: usize, mut fact: impl FnMut(u64) -> Option<Fact>, blobs: Vec<Blob>) {
+        let mut book = lock(&self.inner.book);
+        let mut entries = Vec::with_capacity(count);
+        for _ in 0..count {
+            let Some(fact) = fact(book.next) else { break };
+            let at = self.now().max(book.last);
+            book.state.apply(&fact, at);
+            entries.push(Arc::new(Entry { stream: StreamId::Session(self.inner.id), seq: book.next, at, fact }));
+            book.next += 1;
+            book.last = at;
+        }
+        self.inner.journal.writer().append(entries, blobs);
+    }
+
+    /// The barrier: everything recorded so far is durable when this returns.
+    ///
+    /// # Errors
+    /// Where it cannot be made durable.
+    pub async fn flush(&self) -> Result<(), StoreError> {
+        self.inner.journal.writer().flush(StreamId::Session(self.inner.id)).await
+    }
+
+    /// Waits at a step boundary while the writer is far behind.
+    pub async fn ease(&self) {
+        self.inner.journal.writer().ease(StreamId::Session(self.inner.id)).await;
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.journal.writer().forget(StreamId::Session(self.id));
+    }
+}

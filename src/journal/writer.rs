@@ -1,0 +1,281 @@
+//! The writer: one thread that commits whatever was recorded while the last commit ran.
+//!
+//! Recording never waits for it. Whoever needs durability asks for the barrier.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
+    thread,
+    time::Duration,
+};
+
+use tokio::sync::{oneshot, watch};
+
+use super::{committer::Committer, lock};
+use crate::core::{
+    Clock, Entry, Sink, Store, StreamId,
+    port::{Blob, JournalWatch, StoreError, StoreErrorKind},
+};
+
+/// Commands taken into one commit at the most.
+const BATCH: usize = 1024;
+/// How long a failed commit waits for its next try.
+const RETRY: Duration = Duration::from_millis(250);
+/// Facts in the queue from which sessions wait at their step boundary.
+const DEEP: usize = 8192;
+
+/// Where commits happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// On a thread of its own, several sessions in one commit.
+    Thread,
+    /// Where the fact is recorded, at once: for tests in paused time, which must not wait for
+    /// a thread that their clock does not see.
+    Inline,
+}
+
+/// What a barrier does while the journal cannot write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnFault {
+    /// It waits until the journal can write again: the session is suspended meanwhile.
+    Wait,
+    /// It gives the error.
+    Fail,
+}
+
+/// A handle to the writer; clones share it.
+#[derive(Clone)]
+pub struct Writer {
+    lane: Lane,
+    depth: Arc<AtomicUsize>,
+    health: watch::Receiver<Option<StoreError>>,
+    on_fault: OnFault,
+}
+
+#[derive(Clone)]
+enum Lane {
+    Thread(mpsc::Sender<Command>),
+    Inline(Arc<Mutex<Committer>>),
+}
+
+enum Command {
+    Append(Vec<Arc<Entry>>, Vec<Blob>),
+    Flush(StreamId, oneshot::Sender<Result<(), StoreError>>),
+    Forget(StreamId),
+    Stop(oneshot::Sender<Result<(), StoreError>>),
+}
+
+impl Writer {
+    /// Starts a writer over a store.
+    ///
+    /// # Errors
+    /// Where no thread can be started.
+    pub fn start(
+        mode: Mode,
+        on_fault: OnFault,
+        store: Arc<dyn Store>,
+        sinks: Vec<Box<dyn Sink>>,
+        watch: Arc<dyn JournalWatch>,
+        clock: Arc<dyn Clock>,
+    ) -> std::io::Result<Self> {
+        let committer = Committer::new(store, sinks, watch, clock);
+        let depth = Arc::new(AtomicUsize::new(0));
+        let (told, health) = watch::channel(None);
+        let lane = match mode {
+            Mode::Inline => Lane::Inline(Arc::new(Mutex::new(committer))),
+            Mode::Thread => {
+                let (sender, receiver) = mpsc::channel();
+                let worker = Worker { committer, receiver, depth: depth.clone(), told };
+                thread::Builder::new().name("glassbox-journal".into()).spawn(move || worker.run())?;
+                Lane::Thread(sender)
+            }
+        };
+        Ok(Self { lane, depth, health, on_fault })
+    }
+
+    /// Takes entries of one stream for the next commit. Never waits.
+    pub(super) fn append(&self, entries: Vec<Arc<Entry>>, blobs: Vec<Blob>) {
+        match &self.lane {
+            Lane::Thread(sender) => {
+                self.depth.fetch_add(entries.len(), Ordering::Relaxed);
+                // A stopped writer is noticed at the next barrier.
+                let _ = sender.send(Command::Append(entries, blobs));
+            }
+            Lane::Inline(committer) => {
+                let mut committer = lock(committer);
+                committer.take(entries, blobs);
+                committer.commit();
+            }
+        }
+    }
+
+    /// The barrier: returns when everything of this stream recorded so far is durable.
+    ///
+    /// # Errors
+    /// Where it cannot be made durable; with [`OnFault::Wait`] only if the stream itself was
+    /// refused or the writer has stopped.
+    pub async fn flush(&self, stream: StreamId) -> Result<(), StoreError> {
+        let mut health = self.health.clone();
+        loop {
+            match self.flush_once(stream).await {
+                Err(error) if self.on_fault == OnFault::Wait && passes(error.kind) => {
+                    if health.wait_for(Option::is_none).await.is_err() {
+                        return Err(stopped());
+                    }
+                }
+                verdict => return verdict,
+            }
+        }
+    }
+
+    async fn flush_once(&self, stream: StreamId) -> Result<(), StoreError> {
+        match &self.lane {
+            Lane::Thread(sender) => {
+                let (answer, answered) = oneshot::channel();
+                sender.send(Command::Flush(stream, answer)).map_err(|_| stopped())?;
+                answered.await.unwrap_or_else(|_| Err(stopped()))
+            }
+            Lane::Inline(committer) => {
+                let mut committer = lock(committer);
+                committer.commit();
+                committer.verdict(stream)
+            }
+        }
+    }
+
+    /// Back-pressure: waits at a step boundary while the queue is deep.
+    pub async fn ease(&self, stream: StreamId) {
+        if self.depth.load(Ordering::Relaxed) > DEEP {
+            // Only the waiting matters here; a fault shows at the next barrier.
+            let _ = self.flush_once(stream).await;
+        }
+    }
+
+    /// Why the journal cannot write now, if it cannot.
+    pub fn fault(&self) -> Option<StoreError> {
+        match &self.lane {
+            Lane::Thread(_) => self.health.borrow().clone(),
+            Lane::Inline(committer) => lock(committer).fault().cloned(),
+        }
+    }
+
+    /// Forgets what it knows of a stream that ended here.
+    pub(super) fn forget(&self, stream: StreamId) {
+        match &self.lane {
+            Lane::Thread(sender) => {
+                let _ = sender.send(Command::Forget(stream));
+            }
+            Lane::Inline(committer) => lock(committer).forget(stream),
+        }
+    }
+
+    /// Commits what is left, lets the sinks write out, and ends the thread.
+    ///
+    /// # Errors
+    /// What could not be made durable.
+    pub async fn stop(&self) -> Result<(), StoreError> {
+        match &self.lane {
+            Lane::Thread(sender) => {
+                let (answer, answered) = oneshot::channel();
+                sender.send(Command::Stop(answer)).map_err(|_| stopped())?;
+                answered.await.unwrap_or_else(|_| Err(stopped()))
+            }
+            Lane::Inline(committer) => {
+                let mut committer = lock(committer);
+                committer.commit();
+                committer.flush_sinks();
+                committer.fault().map_or(Ok(()), |fault| Err(fault.clone()))
+            }
+        }
+    }
+}
+
+/// Whether an error is of the disk, and may pass, and not of one stream.
+const fn passes(kind: StoreErrorKind) -> bool {
+    match kind {
+        StoreErrorKind::Full | StoreErrorKind::ReadOnly | StoreErrorKind::Busy | StoreErrorKind::Io => true,
+        StoreErrorKind::Conflict | StoreErrorKind::LostLease | StoreErrorKind::Version => false,
+    }
+}
+
+fn stopped() -> StoreError {
+    StoreError { kind: StoreErrorKind::Io, detail: "the journal writer has stopped".into() }
+}
+
+/// The thread's side.
+struct Worker {
+    committer: Committer,
+    receiver: mpsc::Receiver<Command>,
+    depth: Arc<AtomicUsize>,
+    told: watch::Sender<Option<StoreError>>,
+}
+
+impl Worker {
+    fn run(mut self) {
+        while let Some(commands) = self.collect() {
+            let mut flushes = Vec::new();
+            let mut stop = None;
+            for command in commands {
+                match command {
+                    Command::Append(entries, blobs) => {
+                        self.depth.fetch_sub(entries.len(), Ordering::Relaxed);
+                        self.committer.take(entries, blobs);
+                    }
+                    Command::Flush(stream, answer) => flushes.push((stream, answer)),
+                    Command::Forget(stream) => self.committer.forget(stream),
+                    Command::Stop(answer) => stop = Some(answer),
+                }
+            }
+            self.committer.commit();
+            self.tell();
+            for (stream, answer) in flushes {
+                // Whoever asked may have been cancelled meanwhile.
+                let _ = answer.send(self.committer.verdict(stream));
+            }
+            if let Some(answer) = stop {
+                self.committer.flush_sinks();
+                let _ = answer.send(self.committer.fault().map_or(Ok(()), |fault| Err(fault.clone())));
+                return;
+            }
+        }
+        self.committer.flush_sinks();
+    }
+
+    /// Waits for a command and takes what else has come; nothing once every handle is gone.
+    /// While a failed commit waits, it comes back after a while without any.
+    fn collect(&mut self) -> Option<Vec<Command>> {
+        let mut commands = Vec::new();
+        if self.committer.fault().is_some() {
+            match self.receiver.recv_timeout(RETRY) {
+                Ok(command) => commands.push(command),
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+                Err(mpsc::RecvTimeoutError::Disconnected) => return None,
+            }
+        } else {
+            match self.receiver.try_recv() {
+                Ok(command) => commands.push(command),
+                Err(mpsc::TryRecvError::Empty) => {
+                    self.committer.flush_sinks();
+                    commands.push(self.receiver.recv().ok()?);
+                }
+                Err(mpsc::TryRecvError::Disconnected) => return None,
+            }
+        }
+        commands.extend(self.receiver.try_iter().take(BATCH));
+        Some(commands)
+    }
+
+    fn tell(&self) {
+        let fault = self.committer.fault();
+        self.told.send_if_modified(|told| {
+            let changed = told.as_ref() != fault;
+            if changed {
+                *told = fault.cloned();
+            }
+            changed
+        });
+    }
+}

@@ -1,0 +1,176 @@
+//! What stands around every request to a model and every run of a tool: one function each, one
+//! order. From the outside in: the session's deadline (the driver's), then the attempt under its
+//! own timeout, with panics caught; what comes out is an outcome, never an exception.
+//!
+//! It must never know who implements a port, nor what the loop does with the result.
+
+use std::{any::Any, future::Future, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use futures_util::FutureExt as _;
+use serde_json::Value;
+
+use crate::{
+    core::{
+        Effect, Fault, FaultKind, Model, ModelReply, ModelRequest, Principal, Sensitive, SpanId, Tool, ToolOutcome,
+        Usage,
+        fact::{AttemptEnd, ModelCallEnd, ModelOutcome},
+        op::{ModelAttempt, ToolAttempt},
+        port::{ModelCallInput, StoreError, ToolContext, ToolReply},
+    },
+    journal::SessionLog,
+};
+
+/// A request to a model, ready to be sent.
+#[derive(Clone, Copy)]
+pub struct ModelInput<'a> {
+    /// The model asked.
+    pub model: &'a dyn Model,
+    /// What is asked.
+    pub request: &'a ModelRequest,
+    /// The body that will be sent.
+    pub body: &'a [u8],
+    /// Time of one attempt.
+    pub timeout: Duration,
+}
+
+/// A tool call that may run.
+#[derive(Clone)]
+pub struct ToolInput {
+    /// The tool.
+    pub tool: Arc<dyn Tool>,
+    /// Arguments that fit its schema.
+    pub arguments: Value,
+    /// Who the session acts for.
+    pub principal: Arc<Principal>,
+    /// The id that the observation answers to.
+    pub call_id: String,
+    /// Time of one attempt.
+    pub timeout: Duration,
+    /// What the call changes.
+    pub effect: Effect,
+}
+
+/// How the attempts of a tool call ended.
+#[derive(Debug)]
+pub struct ToolVerdict {
+    /// The outcome of the call.
+    pub outcome: ToolOutcome,
+    /// What the tool gave, or why it did not.
+    pub result: Result<ToolReply, Fault>,
+    /// Attempts made.
+    pub attempts: u32,
+}
+
+/// Makes a model call inside its operation `call`.
+pub async fn call_model(log: &SessionLog, call: SpanId, input: ModelInput<'_>) -> ModelCallEnd {
+    let attempt = ModelAttempt { call, attempt: 1, model: input.model.info().name.clone() };
+    let result = log
+        .observe(attempt, |_| async {
+            let send = ModelCallInput { request: input.request, body: input.body, trace: log.trace(call) };
+            let result = guarded(input.timeout, input.model.call(send)).await;
+            (model_attempt_end(&result), result)
+        })
+        .await;
+    model_call_end(result, 1)
+}
+
+fn model_attempt_end(result: &Result<ModelReply, Fault>) -> AttemptEnd<ModelOutcome> {
+    match result {
+        Ok(_) => AttemptEnd { outcome: ModelOutcome::Ok, error: None },
+        Err(fault) => AttemptEnd { outcome: ModelOutcome::Fault(fault.kind), error: Some(error_text(fault)) },
+    }
+}
+
+fn model_call_end(result: Result<ModelReply, Fault>, attempts: u32) -> ModelCallEnd {
+    match result {
+        Ok(reply) => {
+            let usage = reply.usage;
+            ModelCallEnd { outcome: ModelOutcome::Ok, reply: Some(reply), usage, error: None, attempts }
+        }
+        Err(fault) => ModelCallEnd {
+            outcome: ModelOutcome::Fault(fault.kind),
+            reply: None,
+            usage: Usage::default(),
+            error: Some(error_text(&fault)),
+            attempts,
+        },
+    }
+}
+
+/// Runs a tool inside its operation `call`.
+pub async fn call_tool(log: &SessionLog, call: SpanId, input: &ToolInput) -> ToolVerdict {
+    let attempt = ToolAttempt { call, attempt: 1, effect: input.effect };
+    let context = ToolContext {
+        principal: input.principal.clone(),
+        session: log.id(),
+        call_id: input.call_id.clone(),
+        idempotency_key: format!("{}:{}", log.id(), input.call_id),
+        attempt: 1,
+        trace: log.trace(call),
+    };
+    let result = log
+        .observe(attempt, |_| async {
+            let result = match make_intent_durable(log, input.effect).await {
+                Ok(()) => guarded(input.timeout, input.tool.call(&context, input.arguments.clone())).await,
+                Err(fault) => Err(fault),
+            };
+            (tool_attempt_end(&result), result)
+        })
+        .await;
+    let outcome = match &result {
+        Ok(_) => ToolOutcome::Ok,
+        Err(fault) => call_outcome(input.effect, fault.kind),
+    };
+    ToolVerdict { outcome, result, attempts: 1 }
+}
+
+/// Before an effect, the fact that it is about to happen must survive a crash.
+async fn make_intent_durable(log: &SessionLog, effect: Effect) -> Result<(), Fault> {
+    match effect {
+        Effect::Read => Ok(()),
+        Effect::Idempotent | Effect::Unsafe => log.flush().await.map_err(|error| journal_fault(&error)),
+    }
+}
+
+/// The fault of a journal that cannot write.
+pub fn journal_fault(error: &StoreError) -> Fault {
+    Fault::new(FaultKind::Internal, format!("the journal cannot write: {error}"))
+}
+
+fn tool_attempt_end(result: &Result<ToolReply, Fault>) -> AttemptEnd<ToolOutcome> {
+    match result {
+        Ok(_) => AttemptEnd { outcome: ToolOutcome::Ok, error: None },
+        Err(fault) => AttemptEnd { outcome: ToolOutcome::of_fault(fault.kind), error: Some(error_text(fault)) },
+    }
+}
+
+/// The outcome of a call whose last attempt ended in this fault: of an unsafe one that may have
+/// happened, nobody knows.
+const fn call_outcome(effect: Effect, kind: FaultKind) -> ToolOutcome {
+    match effect {
+        Effect::Unsafe if kind.leaves_outcome_unknown() => ToolOutcome::UnknownOutcome,
+        Effect::Read | Effect::Idempotent | Effect::Unsafe => ToolOutcome::of_fault(kind),
+    }
+}
+
+fn error_text(fault: &Fault) -> Sensitive<String> {
+    Sensitive::new(fault.detail.clone())
+}
+
+/// Runs foreign code: under its timeout, with a panic turned into a fault.
+async fn guarded<T>(timeout: Duration, work: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+    match tokio::time::timeout(timeout, AssertUnwindSafe(work).catch_unwind()).await {
+        Ok(Ok(result)) => result,
+        Ok(Err(panic)) => Err(Fault::new(FaultKind::Panic, format!("it panicked: {}", panic_text(&*panic)))),
+        Err(_) => Err(Fault::new(FaultKind::Timeout, format!("no answer within {timeout:?}"))),
+    }
+}
+
+/// The text of a panic, as far as it is text.
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&'static str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message")
+}

@@ -1,0 +1,12 @@
+//! The driver of a session: it decides, does, and reads what came of it from the state.
+//!
+//! It must never know which model, tool or store there is, nor how a signal looks.
+
+mod agent;
+mod driver;
+mod tools;
+
+pub use self::{
+    agent::{Agent, NewSession},
+    driver::{Ended, Signals, drive},
+};

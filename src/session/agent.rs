@@ -1,0 +1,108 @@
+//! An agent as it runs, and the beginning of a session of it.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+
+use crate::{
+    core::{
+        BlobHash, Limits, Model, Principal, Sensitive, SessionId, SpanId,
+        fact::{JOURNAL_VERSION, Language, PromptRef, SessionStarted, SpanLink, TraceStart},
+        port::Blob,
+    },
+    journal::{Journal, SessionLog},
+    machine::Prompt,
+    tool::ToolSet,
+};
+
+/// A configured agent with its parts.
+#[derive(Clone)]
+pub struct Agent {
+    /// Its name, a label.
+    pub name: String,
+    /// The system prompt.
+    pub system_prompt: Arc<str>,
+    /// The version of the prompt, if it is told.
+    pub prompt_version: Option<String>,
+    /// The language of what a customer reads.
+    pub language: Language,
+    /// Where its sessions are stopped.
+    pub limits: Limits,
+    /// The model asked.
+    pub model: Arc<dyn Model>,
+    /// Time of one request to the model.
+    pub model_timeout: Duration,
+    /// Its tools.
+    pub tools: ToolSet,
+    /// Kinds of task, labels.
+    pub task_types: Vec<String>,
+    /// The effective configuration, as text.
+    pub fingerprint: String,
+}
+
+/// A task that somebody wants done.
+#[derive(Clone, Debug)]
+pub struct NewSession {
+    /// The task.
+    pub task: Sensitive<String>,
+    /// The kind of task, one of the agent's.
+    pub task_type: String,
+    /// Who it is for.
+    pub principal: Principal,
+    /// The conversation that it continues.
+    pub conversation_id: Option<String>,
+    /// What the caller sent along.
+    pub metadata: Map<String, Value>,
+    /// The caller's span, to link to.
+    pub link: Option<SpanLink>,
+    /// The sampling decision.
+    pub sampled: bool,
+}
+
+impl Agent {
+    /// What every call begins with, for this principal: tools that it may not use are not shown.
+    pub fn prompt(&self, principal: &Principal) -> Prompt {
+        Prompt::new(self.system_prompt.clone(), self.tools.definitions(principal))
+    }
+
+    /// Records the beginning of a session.
+    pub fn begin(&self, journal: &Journal, id: SessionId, new: NewSession) -> SessionLog {
+        let prompt = blob(self.system_prompt.as_bytes());
+        let tools = blob(self.prompt(&new.principal).tools_json().as_bytes());
+        let config = blob(self.fingerprint.as_bytes());
+        let started = SessionStarted {
+            version: JOURNAL_VERSION,
+            agent: self.name.clone(),
+            task: new.task,
+            task_type: new.task_type,
+            principal: new.principal,
+            conversation_id: new.conversation_id,
+            model: self.model.info().clone(),
+            limits: self.limits.clone(),
+            language: self.language,
+            prompt: PromptRef { name: self.name.clone(), version: self.prompt_version.clone(), hash: prompt.hash },
+            tools_hash: tools.hash,
+            config_hash: config.hash,
+            trace: TraceStart {
+                trace_id: id.trace_id(),
+                root: SpanId::of_fact(id, 0),
+                sampled: new.sampled,
+                parent: None,
+                link: new.link,
+            },
+            metadata: new.metadata,
+        };
+        SessionLog::begin(journal, id, started, vec![prompt, tools, config])
+    }
+}
+
+/// A text to be kept under its hash.
+pub(super) fn blob(bytes: &[u8]) -> Blob {
+    Blob { hash: hash_of(bytes), bytes: Arc::from(bytes) }
+}
+
+/// SHA-256 of bytes.
+pub(super) fn hash_of(bytes: &[u8]) -> BlobHash {
+    BlobHash::from_bytes(Sha256::digest(bytes).into())
+}

@@ -1,0 +1,153 @@
+//! The loop: `loop { match decide(state) }`.
+
+use std::{collections::HashSet, future::Future, sync::Arc, time::Duration};
+
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    agent::{Agent, hash_of},
+    tools::run_tools,
+};
+use crate::{
+    core::{
+        Fact, Principal, Sensitive,
+        fact::{CallPurpose, Limit, ModelCall, ModelCallEnd, SessionEnd, SuspendCause},
+        port::StoreError,
+    },
+    journal::SessionLog,
+    machine::{Prompt, Step, budget::Allowance, decide, prompt::request, reply::settle_ids},
+    policy::{self, ModelInput},
+};
+
+/// What may reach a session from outside while it runs.
+#[derive(Clone, Debug, Default)]
+pub struct Signals {
+    /// Stops it for good, at once.
+    pub cancel: CancellationToken,
+    /// Suspends it at the next step boundary.
+    pub suspend: CancellationToken,
+}
+
+/// How driving ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ended {
+    /// The session ended.
+    Finished(Box<SessionEnd>),
+    /// It will go on later.
+    Suspended,
+}
+
+/// Why driving was interrupted in the middle of a step.
+enum Interruption {
+    Cancelled,
+    Deadline,
+}
+
+/// Drives a session to its end, or to a suspension. What is returned is durable.
+///
+/// # Errors
+/// Where the journal cannot make durable what happened; the session then goes on from what is.
+pub async fn drive(
+    log: &SessionLog,
+    agent: &Agent,
+    principal: &Arc<Principal>,
+    signals: &Signals,
+) -> Result<Ended, StoreError> {
+    let prompt = agent.prompt(principal);
+    loop {
+        log.ease().await;
+        match log.read(|state| decide(state, &prompt, log.now())) {
+            Step::Finish(facts) => return finish(log, facts).await,
+            Step::Stop => return Ok(Ended::Suspended),
+            Step::CallModel { .. } | Step::RunTools(_) if signals.suspend.is_cancelled() => {
+                return suspend(log).await;
+            }
+            Step::CallModel { step, purpose, allowance } => {
+                let work = ask_model(log, agent, &prompt, step, purpose, allowance);
+                interruptible(log, signals, work).await;
+            }
+            Step::RunTools(calls) => {
+                let work = run_tools(log, agent, principal, calls);
+                interruptible(log, signals, work).await;
+            }
+        }
+    }
+}
+
+async fn finish(log: &SessionLog, facts: Vec<Fact>) -> Result<Ended, StoreError> {
+    let end = facts.iter().find_map(|fact| match fact {
+        Fact::SessionFinished(end) => Some(end.clone()),
+        _ => None,
+    });
+    log.record_all(facts);
+    log.flush().await?;
+    Ok(end.map_or(Ended::Suspended, Ended::Finished))
+}
+
+async fn suspend(log: &SessionLog) -> Result<Ended, StoreError> {
+    log.record(Fact::SessionSuspended { cause: SuspendCause::Drain });
+    log.flush().await?;
+    Ok(Ended::Suspended)
+}
+
+/// Runs one step under the session's deadline and its cancellation. A step that is interrupted
+/// is dropped, which closes its open operations as cancelled; then the fact says why.
+async fn interruptible(log: &SessionLog, signals: &Signals, work: impl Future<Output = ()>) {
+    let interruption = tokio::select! {
+        biased;
+        () = signals.cancel.cancelled() => Interruption::Cancelled,
+        () = work => return,
+        () = tokio::time::sleep(time_left(log)) => Interruption::Deadline,
+    };
+    match interruption {
+        Interruption::Cancelled => log.record(Fact::CancelRequested { by: Sensitive::from("caller") }),
+        Interruption::Deadline => {
+            let value = log.read(|state| state.active_ms(log.now()));
+            log.record(Fact::LimitReached { limit: Limit::Deadline, value });
+        }
+    }
+}
+
+fn time_left(log: &SessionLog) -> Duration {
+    log.read(|state| {
+        let active = Duration::from_millis(state.active_ms(log.now()));
+        state.limits().deadline.saturating_sub(active)
+    })
+}
+
+/// One model call: build the request from the state, send it, record what came.
+async fn ask_model(
+    log: &SessionLog,
+    agent: &Agent,
+    prompt: &Prompt,
+    step: u32,
+    purpose: CallPurpose,
+    allowance: Allowance,
+) {
+    let (request, known_ids) = log.read(|state| {
+        (request(state, prompt, purpose, allowance.max_tokens), state.call_ids().clone())
+    });
+    let body = agent.model.encode(&request);
+    let call = ModelCall {
+        step,
+        purpose,
+        model: agent.model.info().clone(),
+        estimated_input_tokens: allowance.estimated_input,
+        max_tokens: allowance.max_tokens,
+        body_hash: hash_of(&body),
+    };
+    let input = ModelInput { model: &*agent.model, request: &request, body: &body, timeout: agent.model_timeout };
+    log.observe(call, |op| async move {
+        let end = policy::call_model(log, op, input).await;
+        (with_own_ids(end, step, &known_ids), ())
+    })
+    .await;
+}
+
+/// Every tool call of the reply gets an id of its own before it enters the journal.
+fn with_own_ids(mut end: ModelCallEnd, step: u32, known: &HashSet<String>) -> ModelCallEnd {
+    if let Some(reply) = &mut end.reply {
+        settle_ids(reply, step, known);
+    }
+    end
+}

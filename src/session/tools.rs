@@ -1,0 +1,141 @@
+//! One step's tool calls: side by side, each through its whole path, each with its observation.
+
+use std::sync::Arc;
+
+use futures_util::{StreamExt as _, stream};
+
+use super::agent::{Agent, blob};
+use crate::{
+    core::{
+        Effect, Fault, Principal, Sensitive, SpanId, ToolCall, ToolOutcome,
+        fact::{Observation, ToolCallBegin, ToolCallEnd},
+        message::estimate_tokens,
+        op::unknown_outcome_text,
+        port::{Blob, ToolContext, ToolReply},
+    },
+    journal::SessionLog,
+    policy::{self, ToolInput, ToolVerdict},
+    tool::{Admitted, Refusal, cap},
+};
+
+/// Runs the calls, at most `max_parallel_tools` at a time. Results are recorded as they come and
+/// enter the history in call order.
+pub(super) async fn run_tools(log: &SessionLog, agent: &Agent, principal: &Arc<Principal>, calls: Vec<ToolCall>) {
+    let width = log.read(|state| state.limits().max_parallel_tools).max(1);
+    let width = usize::try_from(width).unwrap_or(usize::MAX);
+    stream::iter(calls)
+        .map(|call| run_call(log, agent, principal, call))
+        .buffer_unordered(width)
+        .for_each(|()| std::future::ready(()))
+        .await;
+}
+
+async fn run_call(log: &SessionLog, agent: &Agent, principal: &Arc<Principal>, call: ToolCall) {
+    let begin = ToolCallBegin {
+        step: log.read(|state| state.steps()),
+        call_id: call.id.clone(),
+        tool: call.name.clone(),
+        known: agent.tools.knows(&call.name),
+        arguments: call.arguments.clone(),
+    };
+    let had_effect = log
+        .observe(begin, |op| async move {
+            let context = context(log, op, principal, &call.id);
+            match agent.tools.admit(&call, &context) {
+                Err(refusal) => (refused(call.id, refusal), false),
+                Ok(admitted) => {
+                    let input = input(admitted, principal, call.id);
+                    let effect = input.effect;
+                    let verdict = policy::call_tool(log, op, &input).await;
+                    (settled(log, input, verdict), effect != Effect::Read)
+                }
+            }
+        })
+        .await;
+    if had_effect {
+        // The result of an effect is durable before anything builds on it; a journal that cannot
+        // write shows at the next barrier, which the loop does not pass either.
+        let _ = log.flush().await;
+    }
+}
+
+fn context(log: &SessionLog, op: SpanId, principal: &Arc<Principal>, call_id: &str) -> ToolContext {
+    ToolContext {
+        principal: principal.clone(),
+        session: log.id(),
+        call_id: call_id.to_owned(),
+        idempotency_key: format!("{}:{call_id}", log.id()),
+        attempt: 1,
+        trace: log.trace(op),
+    }
+}
+
+fn input(admitted: Admitted, principal: &Arc<Principal>, call_id: String) -> ToolInput {
+    let spec = admitted.tool.spec();
+    let (timeout, effect) = (spec.timeout, spec.effect);
+    ToolInput {
+        tool: admitted.tool,
+        arguments: admitted.arguments,
+        principal: principal.clone(),
+        call_id,
+        timeout,
+        effect,
+    }
+}
+
+/// The end of a call that was refused before any attempt.
+fn refused(call_id: String, refusal: Refusal) -> ToolCallEnd {
+    ToolCallEnd {
+        call_id,
+        outcome: refusal.outcome,
+        observation: observation(refusal.observation, true, None),
+        arguments_valid: refusal.arguments_valid,
+        error: None,
+        attempts: 0,
+    }
+}
+
+/// The end of a call whose attempts are over.
+fn settled(log: &SessionLog, input: ToolInput, verdict: ToolVerdict) -> ToolCallEnd {
+    let name = input.tool.spec().name().to_owned();
+    let (observation, error) = match verdict.result {
+        Ok(reply) => (result_observation(log, reply), None),
+        Err(fault) => {
+            let text = error_observation(&name, verdict.outcome, &fault);
+            (observation(text, true, None), Some(Sensitive::new(fault.detail)))
+        }
+    };
+    ToolCallEnd {
+        call_id: input.call_id,
+        outcome: verdict.outcome,
+        observation,
+        arguments_valid: Some(true),
+        error,
+        attempts: verdict.attempts,
+    }
+}
+
+/// A result as the model reads it: capped, the whole kept under its hash.
+fn result_observation(log: &SessionLog, reply: ToolReply) -> Observation {
+    let text = reply.into_text();
+    match cap::cap(&text, cap::DEFAULT_BYTES, |hash| hash.to_string()) {
+        None => observation(text, false, None),
+        Some(_) => {
+            let whole: Blob = blob(text.as_bytes());
+            let _ = log;
+            observation(text, false, Some(whole))
+        }
+    }
+}
+
+fn error_observation(name: &str, outcome: ToolOutcome, fault: &Fault) -> String {
+    if outcome == ToolOutcome::UnknownOutcome {
+        return unknown_outcome_text(name, &fault.to_string());
+    }
+    format!("Error: {name} failed ({fault}). Try something else or answer with what you know.")
+}
+
+fn observation(content: String, is_error: bool, whole: Option<Blob>) -> Observation {
+    let tokens = estimate_tokens(&content);
+    Observation { content, is_error, tokens, whole: whole.map(|blob| blob.hash) }
+}
