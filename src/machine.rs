@@ -12,6 +12,7 @@ pub mod prompt;
 pub mod repeats;
 pub mod reply;
 pub mod state;
+pub mod transcript;
 
 pub use decide::{Step, decide};
 pub use prompt::Prompt;

@@ -4,9 +4,11 @@
 
 mod agent;
 mod driver;
+mod report;
 mod tools;
 
 pub use self::{
     agent::{Agent, NewSession},
     driver::{Ended, Signals, drive},
+    report::SessionReport,
 };

@@ -30,15 +30,17 @@ struct Book {
     next: u64,
     last: Timestamp,
     state: State,
+    /// Texts that the next fact names.
+    blobs: Vec<Blob>,
 }
 
 impl SessionLog {
     /// Begins a session: its first fact opens the root operation.
     pub fn begin(journal: &Journal, id: SessionId, started: SessionStarted, blobs: Vec<Blob>) -> Self {
-        let book = Book { next: 0, last: Timestamp::default(), state: State::default() };
+        let book = Book { next: 0, last: Timestamp::default(), state: State::default(), blobs };
         let inner = Inner { id, trace: started.trace.clone(), journal: journal.clone(), book: Mutex::new(book) };
         let log = Self { inner: Arc::new(inner) };
-        log.record_with(Fact::SessionStarted(Box::new(started)), blobs);
+        log.record(Fact::SessionStarted(Box::new(started)));
         log
     }
 
@@ -47,7 +49,7 @@ impl SessionLog {
     pub fn reopen(journal: &Journal, id: SessionId, entries: &[Entry]) -> Option<Self> {
         let Fact::SessionStarted(started) = &entries.first()?.fact else { return None };
         let last = entries.last()?;
-        let book = Book { next: last.seq + 1, last: last.at, state: State::fold(entries) };
+        let book = Book { next: last.seq + 1, last: last.at, state: State::fold(entries), blobs: Vec::new() };
         let inner = Inner { id, trace: started.trace.clone(), journal: journal.clone(), book: Mutex::new(book) };
         Some(Self { inner: Arc::new(inner) })
     }
@@ -79,40 +81,36 @@ impl SessionLog {
 
     /// Records one fact. Never waits.
     pub fn record(&self, fact: Fact) {
-        self.record_with(fact, Vec::new());
+        let mut fact = Some(fact);
+        self.stamp(1, |_| fact.take());
     }
 
-    /// Records one fact with the blobs that it names.
-    pub fn record_with(&self, fact: Fact, blobs: Vec<Blob>) {
-        let mut fact = Some(fact);
-        self.stamp(1, |_| fact.take(), blobs);
+    /// Keeps texts that the next recorded fact names; they become durable with it.
+    pub fn keep(&self, blob: Blob) {
+        lock(&self.inner.book).blobs.push(blob);
     }
 
     /// Records facts that become durable together or not at all.
     pub fn record_all(&self, facts: Vec<Fact>) {
         let count = facts.len();
         let mut facts = facts.into_iter();
-        self.stamp(count, |_| facts.next(), Vec::new());
+        self.stamp(count, |_| facts.next());
     }
 
     /// Records the fact that opens an operation, under the id that its place gives it.
     pub(super) fn open(&self, started: impl FnOnce(SpanId) -> Fact) -> SpanId {
         let mut started = Some(started);
         let mut op = None;
-        self.stamp(
-            1,
-            |seq| {
-                let id = *op.insert(SpanId::of_fact(self.inner.id, seq));
-                started.take().map(|started| started(id))
-            },
-            Vec::new(),
-        );
+        self.stamp(1, |seq| {
+            let id = *op.insert(SpanId::of_fact(self.inner.id, seq));
+            started.take().map(|started| started(id))
+        });
         op.expect("the stamp asks once for each fact")
     }
 
     /// Gives `count` facts their places and times, folds them and hands them to the writer, all
     /// under the lock, so that the writer sees them in the order of their places.
-    fn stamp(&self, count: usize, mut fact: impl FnMut(u64) -> Option<Fact>, blobs: Vec<Blob>) {
+    fn stamp(&self, count: usize, mut fact: impl FnMut(u64) -> Option<Fact>) {
         let mut book = lock(&self.inner.book);
         let mut entries = Vec::with_capacity(count);
         for _ in 0..count {
@@ -123,6 +121,7 @@ impl SessionLog {
             book.next += 1;
             book.last = at;
         }
+        let blobs = std::mem::take(&mut book.blobs);
         self.inner.journal.writer().append(entries, blobs);
     }
 

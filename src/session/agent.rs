@@ -37,6 +37,8 @@ pub struct Agent {
     pub tools: ToolSet,
     /// Kinds of task, labels.
     pub task_types: Vec<String>,
+    /// The kind of a task that names none.
+    pub default_task_type: String,
     /// The effective configuration, as text.
     pub fingerprint: String,
 }

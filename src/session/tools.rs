@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt as _, stream};
 
-use super::agent::{Agent, blob};
+use super::agent::Agent;
 use crate::{
     core::{
         Effect, Fault, Principal, Sensitive, SpanId, ToolCall, ToolOutcome,
         fact::{Observation, ToolCallBegin, ToolCallEnd},
         message::estimate_tokens,
         op::unknown_outcome_text,
-        port::{Blob, ToolContext, ToolReply},
+        port::{ToolContext, ToolReply},
     },
     journal::SessionLog,
     policy::{self, ToolInput, ToolVerdict},
-    tool::{Admitted, Refusal, cap},
+    tool::{Admitted, Capped, DEFAULT_RESULT_BYTES, Refusal, cap},
 };
 
 /// Runs the calls, at most `max_parallel_tools` at a time. Results are recorded as they come and
@@ -35,7 +35,7 @@ async fn run_call(log: &SessionLog, agent: &Agent, principal: &Arc<Principal>, c
         step: log.read(|state| state.steps()),
         call_id: call.id.clone(),
         tool: call.name.clone(),
-        known: agent.tools.knows(&call.name),
+        known: agent.tools.names().any(|name| name == call.name),
         arguments: call.arguments.clone(),
     };
     let had_effect = log
@@ -88,7 +88,7 @@ fn refused(call_id: String, refusal: Refusal) -> ToolCallEnd {
     ToolCallEnd {
         call_id,
         outcome: refusal.outcome,
-        observation: observation(refusal.observation, true, None),
+        observation: observation(refusal.text, true),
         arguments_valid: refusal.arguments_valid,
         error: None,
         attempts: 0,
@@ -102,7 +102,7 @@ fn settled(log: &SessionLog, input: ToolInput, verdict: ToolVerdict) -> ToolCall
         Ok(reply) => (result_observation(log, reply), None),
         Err(fault) => {
             let text = error_observation(&name, verdict.outcome, &fault);
-            (observation(text, true, None), Some(Sensitive::new(fault.detail)))
+            (observation(text, true), Some(Sensitive::new(fault.detail)))
         }
     };
     ToolCallEnd {
@@ -117,15 +117,13 @@ fn settled(log: &SessionLog, input: ToolInput, verdict: ToolVerdict) -> ToolCall
 
 /// A result as the model reads it: capped, the whole kept under its hash.
 fn result_observation(log: &SessionLog, reply: ToolReply) -> Observation {
-    let text = reply.into_text();
-    match cap::cap(&text, cap::DEFAULT_BYTES, |hash| hash.to_string()) {
-        None => observation(text, false, None),
-        Some(_) => {
-            let whole: Blob = blob(text.as_bytes());
-            let _ = log;
-            observation(text, false, Some(whole))
-        }
-    }
+    let Capped { text, whole } = cap(reply.into_text(), DEFAULT_RESULT_BYTES);
+    let hash = whole.map(|blob| {
+        let hash = blob.hash;
+        log.keep(blob);
+        hash
+    });
+    Observation { whole: hash, ..observation(text, false) }
 }
 
 fn error_observation(name: &str, outcome: ToolOutcome, fault: &Fault) -> String {
@@ -135,7 +133,7 @@ fn error_observation(name: &str, outcome: ToolOutcome, fault: &Fault) -> String 
     format!("Error: {name} failed ({fault}). Try something else or answer with what you know.")
 }
 
-fn observation(content: String, is_error: bool, whole: Option<Blob>) -> Observation {
+fn observation(content: String, is_error: bool) -> Observation {
     let tokens = estimate_tokens(&content);
-    Observation { content, is_error, tokens, whole: whole.map(|blob| blob.hash) }
+    Observation { content, is_error, tokens, whole: None }
 }

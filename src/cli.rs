@@ -1,0 +1,132 @@
+//! The command line: thin calls into the library, and what a terminal shows.
+//!
+//! It must never hold a rule: what a session is and may do stands to its left.
+
+mod check;
+mod live_view;
+mod run;
+mod serve;
+mod session;
+mod steps;
+
+use std::{path::PathBuf, process::ExitCode};
+
+use anyhow::Context as _;
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::{Config, Sources, process_environment};
+
+/// Exit codes, for scripts.
+pub mod exit {
+    /// The session gave its answer, or the command did what was asked.
+    pub const OK: u8 = 0;
+    /// The command failed.
+    pub const FAILURE: u8 = 1;
+    /// The session ended without its answer.
+    pub const NOT_DONE: u8 = 3;
+    /// The session is suspended and can go on.
+    pub const SUSPENDED: u8 = 4;
+    /// The command line or the configuration is wrong.
+    pub const USAGE: u8 = 64;
+}
+
+/// An LLM agent runtime that people can see through.
+#[derive(Parser, Debug)]
+#[command(name = "glassbox", version, about, max_term_width = 100)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Options of every command.
+#[derive(Args, Debug)]
+pub(crate) struct Global {
+    /// The configuration file; without one the built-in bank assistant is used.
+    #[arg(long, global = true, value_name = "FILE", env = "GLASSBOX_CONFIG")]
+    config: Option<PathBuf>,
+    /// Where journal, demo bank and hash key are kept.
+    #[arg(long, global = true, value_name = "DIR", env = "GLASSBOX_DATA_DIR", default_value = ".glassbox")]
+    data_dir: PathBuf,
+    /// Print JSON.
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Run one task and show its steps.
+    Run(run::Options),
+    /// Serve the HTTP API.
+    Serve(serve::Options),
+    /// Look at the configuration and say all that is wrong with it.
+    Check(check::Options),
+    /// Look at sessions.
+    #[command(subcommand)]
+    Session(session::Command),
+}
+
+/// Parses the command line, runs the command, prints what went wrong.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    match run_command(cli) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            let usage = error.is::<crate::config::Report>();
+            complain(&error);
+            ExitCode::from(if usage { exit::USAGE } else { exit::FAILURE })
+        }
+    }
+}
+
+fn usage(error: &clap::Error) -> ExitCode {
+    // Help and version are no mistakes; a closed pipe is nobody's.
+    let _ = error.print();
+    ExitCode::from(if error.use_stderr() { exit::USAGE } else { exit::OK })
+}
+
+#[expect(clippy::print_stderr, reason = "this is where errors reach the person")]
+fn complain(error: &anyhow::Error) {
+    if let Some(report) = error.downcast_ref::<crate::config::Report>() {
+        eprintln!("{report}");
+    } else {
+        eprintln!("glassbox: {error:#}");
+    }
+}
+
+fn run_command(cli: Cli) -> anyhow::Result<u8> {
+    match cli.command {
+        Command::Run(options) => block_on(run::run(cli.global, options)),
+        Command::Serve(options) => block_on(serve::run(cli.global, options)),
+        Command::Check(options) => check::run(&cli.global, &options),
+        Command::Session(command) => session::run(&cli.global, command),
+    }
+}
+
+fn block_on<F: Future<Output = anyhow::Result<u8>>>(work: F) -> anyhow::Result<u8> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("the async runtime cannot be started")?;
+    runtime.block_on(work)
+}
+
+impl Global {
+    /// The configuration that takes effect.
+    fn load(&self) -> anyhow::Result<Config> {
+        let sources = Sources { file: self.config.clone(), env: process_environment() };
+        Ok(Config::load(&sources)?)
+    }
+}
+
+/// Writes a line to the standard output; a reader that went away ends the program quietly.
+pub(crate) fn say(line: impl AsRef<str>) {
+    use std::io::Write as _;
+    if writeln!(std::io::stdout(), "{}", line.as_ref()).is_err() {
+        std::process::exit(i32::from(exit::OK));
+    }
+}

@@ -1,0 +1,83 @@
+//! `glassbox serve`.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use anyhow::Context as _;
+use clap::Args;
+use tokio::{net::TcpListener, signal::unix::SignalKind};
+use tokio_util::sync::CancellationToken;
+
+use super::{Global, exit};
+use crate::{
+    config::Events,
+    http,
+    journal::{Mode, OnFault},
+    runtime::{Runtime, Setup, SystemClock, SystemEntropy, spawn},
+};
+
+/// How long connections may take to finish once sessions have settled.
+const CLOSE: Duration = Duration::from_secs(2);
+
+#[derive(Args, Debug)]
+pub(super) struct Options {
+    /// Where to listen, instead of server.listen.
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<SocketAddr>,
+}
+
+pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> {
+    let mut config = global.load()?;
+    if let Some(listen) = options.listen {
+        config.server.listen = listen;
+        anyhow::ensure!(
+            listen.ip().is_loopback(),
+            "--listen {listen} is refused: without a login the service listens on loopback only, such as 127.0.0.1:8080"
+        );
+    }
+    // Signals are caught before the port opens, so that no stop is missed.
+    let mut terminate = tokio::signal::unix::signal(SignalKind::terminate())?;
+    let mut interrupt = tokio::signal::unix::signal(SignalKind::interrupt())?;
+    let runtime = Runtime::start(
+        &config,
+        Setup {
+            surface: "serve",
+            data_dir: global.data_dir.clone(),
+            on_fault: OnFault::Wait,
+            events: Events::Stdout,
+            mode: Mode::Thread,
+            clock: Arc::new(SystemClock),
+            entropy: Arc::new(SystemEntropy),
+            store: None,
+        },
+    )?;
+    runtime.diagnostics().install();
+    let listener = TcpListener::bind(config.server.listen)
+        .await
+        .with_context(|| format!("cannot listen on {}", config.server.listen))?;
+    announce(listener.local_addr()?);
+    let closing = CancellationToken::new();
+    let app = http::app(runtime.clone(), http::Options::of(&config));
+    let server = axum::serve(listener, app).with_graceful_shutdown(closing.clone().cancelled_owned());
+    let server = spawn(server.into_future());
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    tracing::info!(target: "glassbox", "stopping: no new sessions, waiting for step boundaries");
+    runtime.begin_drain();
+    runtime.settled(config.server.grace_period).await;
+    closing.cancel();
+    // A connection that does not end is cut when the process does.
+    let _ = tokio::time::timeout(CLOSE, server).await;
+    let cut_off = runtime.stop(Duration::ZERO).await.context("the journal could not be closed")?;
+    if cut_off > 0 {
+        tracing::warn!(target: "glassbox", sessions = cut_off, "the grace period ended in the middle of a step");
+    }
+    Ok(exit::OK)
+}
+
+/// Says where the service is, on the standard error: the standard output belongs to the events.
+#[expect(clippy::print_stderr, reason = "the one line that a person who starts the service waits for")]
+fn announce(address: SocketAddr) {
+    eprintln!("glassbox listens on http://{address} (no login: every caller is the default principal)");
+}

@@ -1,0 +1,205 @@
+//! `glassbox session list|show`.
+
+use anyhow::{Context as _, bail};
+use clap::Subcommand;
+use console::style;
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+
+use super::{Global, exit, say, steps::Steps};
+use crate::{
+    core::{
+        BlobHash, Entry, Fact, SessionId, Store, StreamId, ToolDefinition,
+        fact::{ModelCallEnd, SessionStarted},
+        port::SessionFilter,
+    },
+    machine::{
+        Prompt,
+        transcript::{Exchange, transcript},
+    },
+    runtime::{build_models, open_store},
+    session::SessionReport,
+};
+
+#[derive(Subcommand, Debug)]
+pub(super) enum Command {
+    /// List sessions, newest first.
+    List {
+        /// Only with this status.
+        #[arg(long)]
+        status: Option<String>,
+        /// Only of this agent.
+        #[arg(long)]
+        agent: Option<String>,
+        /// At the most.
+        #[arg(long, default_value_t = 20)]
+        limit: usize,
+    },
+    /// Show one session, step by step.
+    Show {
+        /// The session, or the beginning of its id.
+        id: String,
+        /// The exact prompts and replies, proved by the hashes in the journal.
+        #[arg(long)]
+        raw: bool,
+    },
+}
+
+pub(super) fn run(global: &Global, command: Command) -> anyhow::Result<u8> {
+    let config = global.load()?;
+    let store = open_store(&config.store, &global.data_dir).context("the journal cannot be opened")?;
+    match command {
+        Command::List { status, agent, limit } => list(&*store, status, agent, limit, global.json),
+        Command::Show { id, raw } => {
+            let entries = store.load(StreamId::Session(resolve(&*store, &id)?))?;
+            let Some(report) = SessionReport::of(&entries) else { bail!("there is no session {id}") };
+            match (raw, global.json) {
+                (true, _) => show_raw(&config, &*store, &entries, global.json)?,
+                (false, true) => say(json!({"session": report, "facts": facts(&entries)}).to_string()),
+                (false, false) => show(&report, &entries),
+            }
+            Ok(exit::OK)
+        }
+    }
+}
+
+fn list(
+    store: &dyn Store,
+    status: Option<String>,
+    agent: Option<String>,
+    limit: usize,
+    json: bool,
+) -> anyhow::Result<u8> {
+    let status = match status {
+        None => None,
+        Some(word) => Some(
+            serde_json::from_value(json!(word)).with_context(|| format!("{word:?} is no status of a session"))?,
+        ),
+    };
+    let rows = store.sessions(&SessionFilter { agent, status, limit, ..SessionFilter::default() })?;
+    if json {
+        for row in rows {
+            say(serde_json::to_string(&row)?);
+        }
+        return Ok(exit::OK);
+    }
+    if rows.is_empty() {
+        say("no sessions yet; `glassbox run \"...\"` begins one");
+        return Ok(exit::OK);
+    }
+    say(style(format!("{:<37} {:<24} {:<16} {:>5}  {:<12} {}", "SESSION", "STARTED", "STATUS", "STEPS", "AGENT", "TYPE"))
+        .dim()
+        .to_string());
+    for row in rows {
+        say(format!(
+            "{:<37} {:<24} {:<16} {:>5}  {:<12} {}",
+            row.id.to_string(),
+            row.started.to_string(),
+            row.status.label(),
+            row.steps,
+            row.agent,
+            row.task_type
+        ));
+    }
+    Ok(exit::OK)
+}
+
+/// A whole id, or one that only one recent session begins with.
+fn resolve(store: &dyn Store, text: &str) -> anyhow::Result<SessionId> {
+    if let Ok(id) = text.parse() {
+        return Ok(id);
+    }
+    let recent = store.sessions(&SessionFilter { limit: 1000, ..SessionFilter::default() })?;
+    let matches: Vec<_> = recent
+        .into_iter()
+        .map(|row| row.id)
+        .filter(|id| id.to_string().starts_with(text) || id.trace_id().to_string().starts_with(text))
+        .collect();
+    match matches[..] {
+        [id] => Ok(id),
+        [] => bail!("there is no session {text}; `glassbox session list` shows what there is"),
+        _ => bail!("{text} is the beginning of {} sessions; give more of the id", matches.len()),
+    }
+}
+
+fn show(report: &SessionReport, entries: &[Entry]) {
+    let mut steps = Steps::default();
+    for line in entries.iter().flat_map(|entry| steps.apply(entry)) {
+        say(line);
+    }
+    for text in [&report.answer, &report.partial, &report.explanation].into_iter().flatten() {
+        say(text);
+    }
+}
+
+fn facts(entries: &[Entry]) -> Vec<serde_json::Value> {
+    entries.iter().map(|entry| json!({"seq": entry.seq, "at": entry.at.to_string(), "fact": entry.fact})).collect()
+}
+
+/// Every request as it went out and every reply, rebuilt from the journal.
+fn show_raw(config: &crate::config::Config, store: &dyn Store, entries: &[Entry], json: bool) -> anyhow::Result<()> {
+    let Some(Fact::SessionStarted(started)) = entries.first().map(|entry| &entry.fact) else { return Ok(()) };
+    let prompt = prompt(store, started)?;
+    let models = build_models(config)?;
+    for (number, exchange) in transcript(entries, &prompt).iter().enumerate() {
+        let body = models.get(&exchange.call.model.name).map(|model| model.encode(&exchange.request));
+        let proof = match &body {
+            Some(body) if hash(body) == exchange.call.body_hash => "proved",
+            Some(_) => "NOT the bytes that were sent",
+            None => "not provable: the model is no longer configured",
+        };
+        let body = body.map_or_else(
+            || serde_json::to_string(&exchange.request),
+            |bytes| Ok(String::from_utf8_lossy(&bytes).into_owned()),
+        )?;
+        if json {
+            say(json!({"request": body, "proof": proof, "call": exchange.call, "end": exchange.end}).to_string());
+        } else {
+            print_exchange(number + 1, exchange, &body, proof);
+        }
+    }
+    Ok(())
+}
+
+fn print_exchange(number: usize, exchange: &Exchange, body: &str, proof: &str) {
+    let call = &exchange.call;
+    say(style(format!("── {number} · step {} · {} · {}", call.step, call.model.name, exchange.at)).bold().to_string());
+    say(style(format!("request {} ({proof})", call.body_hash)).dim().to_string());
+    say(pretty(body));
+    say(style("reply").dim().to_string());
+    say(reply(exchange.end.as_ref()));
+}
+
+fn reply(end: Option<&ModelCallEnd>) -> String {
+    match end {
+        None => "none yet".to_owned(),
+        Some(ModelCallEnd { reply: Some(reply), .. }) => {
+            serde_json::to_string_pretty(reply).expect("a reply is plain data")
+        }
+        Some(end) => {
+            let error = end.error.as_ref().map_or("", |error| error.expose());
+            format!("{}: {error}", end.outcome.label())
+        }
+    }
+}
+
+/// JSON indented for people; anything else as it is.
+fn pretty(body: &str) -> String {
+    serde_json::from_str::<serde_json::Value>(body)
+        .and_then(|value| serde_json::to_string_pretty(&value))
+        .unwrap_or_else(|_| body.to_owned())
+}
+
+/// The prompt that a session began with, from the kept texts.
+fn prompt(store: &dyn Store, started: &SessionStarted) -> anyhow::Result<Prompt> {
+    let text = |hash: BlobHash| -> anyhow::Result<String> {
+        let bytes = store.blob(hash)?.with_context(|| format!("the text {hash} is missing from the store"))?;
+        Ok(String::from_utf8(bytes.to_vec())?)
+    };
+    let tools: Vec<ToolDefinition> = serde_json::from_str(&text(started.tools_hash)?)?;
+    Ok(Prompt::new(text(started.prompt.hash)?, tools))
+}
+
+fn hash(bytes: &[u8]) -> BlobHash {
+    BlobHash::from_bytes(Sha256::digest(bytes).into())
+}

@@ -1,0 +1,94 @@
+//! The HTTP API: `app(runtime) -> Router`. Thin calls into the runtime, no rules.
+//!
+//! It must never decide what a session is or may do; it turns requests into tasks and what
+//! comes back into JSON, and every error into problem+json.
+
+mod ops;
+mod problem;
+mod sessions;
+mod traceparent;
+
+use std::time::Duration;
+
+use axum::{
+    Router,
+    extract::DefaultBodyLimit,
+    http::{HeaderName, StatusCode},
+    middleware,
+    routing::{get, post},
+};
+use tower::ServiceBuilder;
+use tower_http::{
+    catch_panic::CatchPanicLayer,
+    request_id::{MakeRequestId, PropagateRequestIdLayer, RequestId, SetRequestIdLayer},
+    timeout::TimeoutLayer,
+};
+
+use crate::{config, core::Principal, runtime::Runtime};
+
+/// The header that names a request, in and out.
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// How the API behaves.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The largest body of a request.
+    pub max_body_bytes: usize,
+    /// The longest time that a request may take.
+    pub request_timeout: Duration,
+    /// Who every caller is, as long as no login is configured.
+    pub principal: Principal,
+}
+
+impl Options {
+    /// The options that a configuration asks for.
+    pub fn of(config: &config::Config) -> Self {
+        Self {
+            max_body_bytes: usize::try_from(config.server.max_body_bytes).unwrap_or(usize::MAX),
+            request_timeout: config.server.request_timeout,
+            principal: config.auth.default_principal.clone(),
+        }
+    }
+}
+
+/// What the handlers work with.
+#[derive(Clone)]
+struct Api {
+    runtime: Runtime,
+    options: Options,
+}
+
+/// The whole API.
+pub fn app(runtime: Runtime, options: Options) -> Router {
+    let limit = DefaultBodyLimit::max(options.max_body_bytes);
+    let timeout = TimeoutLayer::with_status_code(StatusCode::REQUEST_TIMEOUT, options.request_timeout);
+    Router::new()
+        .route("/v1/sessions", post(sessions::create).get(sessions::list))
+        .route("/v1/sessions/{id}", get(sessions::show))
+        .route("/v1/sessions/{id}/journal", get(sessions::journal))
+        .route("/v1/sessions/{id}/cancel", post(sessions::cancel))
+        .route("/metrics", get(ops::metrics))
+        .route("/healthz", get(ops::healthz))
+        .route("/readyz", get(ops::readyz))
+        .layer(
+            ServiceBuilder::new()
+                .layer(SetRequestIdLayer::new(REQUEST_ID, NewRequestId(runtime.clone())))
+                .layer(PropagateRequestIdLayer::new(REQUEST_ID))
+                .layer(middleware::map_response(problem::dress))
+                .layer(CatchPanicLayer::new())
+                .layer(timeout)
+                .layer(limit),
+        )
+        .with_state(Api { runtime, options })
+}
+
+/// Names requests that come without a name.
+#[derive(Clone)]
+struct NewRequestId(Runtime);
+
+impl MakeRequestId for NewRequestId {
+    fn make_request_id<B>(&mut self, _: &axum::http::Request<B>) -> Option<RequestId> {
+        let id = self.0.new_request_id();
+        id.parse().ok().map(RequestId::new)
+    }
+}

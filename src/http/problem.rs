@@ -1,0 +1,113 @@
+//! Errors as problem+json (RFC 9457), all of them: also those that the framework answers.
+
+use axum::{
+    body::Body,
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde_json::{Map, Value, json};
+
+use crate::{core::port::StoreError, runtime::Refused};
+
+const PROBLEM_JSON: &str = "application/problem+json";
+
+/// One error, ready to be answered.
+#[derive(Clone, Debug)]
+pub(super) struct Problem {
+    status: StatusCode,
+    detail: String,
+    more: Map<String, Value>,
+    retry_after: Option<u32>,
+}
+
+impl Problem {
+    pub(super) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
+        Self { status, detail: detail.into(), more: Map::new(), retry_after: None }
+    }
+
+    /// Adds a member that programs can read.
+    fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.more.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// Says when to come back.
+    fn retry_after(mut self, seconds: u32) -> Self {
+        self.retry_after = Some(seconds);
+        self
+    }
+
+    /// A session that is not there, or not the caller's: both look the same.
+    pub(super) fn no_session(id: &str) -> Self {
+        let shown: String = id.chars().take(64).collect();
+        Self::new(StatusCode::NOT_FOUND, format!("there is no session {shown:?}"))
+    }
+}
+
+impl From<Refused> for Problem {
+    fn from(refused: Refused) -> Self {
+        let detail = refused.to_string();
+        match refused {
+            Refused::EmptyTask => Self::new(StatusCode::UNPROCESSABLE_ENTITY, detail),
+            Refused::UnknownAgent { declared, .. } | Refused::UnknownTaskType { declared, .. } => {
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, detail).with("declared", declared)
+            }
+            Refused::Draining => Self::new(StatusCode::SERVICE_UNAVAILABLE, detail).retry_after(5),
+            Refused::Overloaded { .. } => Self::new(StatusCode::SERVICE_UNAVAILABLE, detail).retry_after(1),
+            Refused::Journal(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, detail).retry_after(5),
+        }
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, format!("the journal cannot be read: {error}")).retry_after(5)
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut body = json!({
+            "type": "about:blank",
+            "title": self.status.canonical_reason().unwrap_or("Error"),
+            "status": self.status.as_u16(),
+            "detail": self.detail,
+        });
+        if let Value::Object(members) = &mut body {
+            members.extend(self.more);
+        }
+        let headers = [(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON))];
+        let mut response = (self.status, headers, body.to_string()).into_response();
+        if let Some(seconds) = self.retry_after {
+            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+        }
+        response
+    }
+}
+
+/// Turns an error that the framework answered (no route, wrong method, too large, too late, a
+/// panic) into the same form, its headers kept.
+pub(super) async fn dress(response: Response) -> Response {
+    let status = response.status();
+    let is_problem =
+        response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes() == PROBLEM_JSON.as_bytes());
+    if is_problem || !(status.is_client_error() || status.is_server_error()) {
+        return response;
+    }
+    let (mut parts, _) = response.into_parts();
+    let dressed = Problem::new(status, explain(status)).into_response();
+    parts.headers.remove(header::CONTENT_LENGTH);
+    let (new, body) = dressed.into_parts();
+    parts.headers.extend(new.headers);
+    Response::from_parts(parts, Body::new(body))
+}
+
+fn explain(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::NOT_FOUND => "there is nothing at this path",
+        StatusCode::METHOD_NOT_ALLOWED => "this path does not take this method; the allow header lists those it takes",
+        StatusCode::PAYLOAD_TOO_LARGE => "the body is larger than server.max_body_bytes allows",
+        StatusCode::REQUEST_TIMEOUT => "the request took longer than server.request_timeout allows",
+        _ => "the request could not be answered",
+    }
+}

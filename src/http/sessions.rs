@@ -1,0 +1,203 @@
+//! `/v1/sessions`: begin, list, look at, stop.
+
+use std::time::Duration;
+
+use axum::{
+    Json,
+    body::Bytes,
+    extract::{Path, Query, State, rejection::BytesRejection},
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::{Api, problem::Problem, traceparent};
+use crate::{
+    core::{
+        Entry, SessionId, SessionStatus, StreamId,
+        port::{SessionFilter, StoreError},
+    },
+    runtime::Task,
+    session::SessionReport,
+};
+
+/// The body of `POST /v1/sessions`.
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+struct Create {
+    task: String,
+    #[serde(default)]
+    agent: Option<String>,
+    #[serde(default)]
+    task_type: Option<String>,
+    #[serde(default)]
+    conversation_id: Option<String>,
+    #[serde(default)]
+    metadata: Map<String, Value>,
+}
+
+/// The query of `POST /v1/sessions`.
+#[derive(Deserialize, Debug)]
+pub(super) struct Wait {
+    wait: Option<String>,
+}
+
+/// The query of `GET /v1/sessions`.
+#[derive(Deserialize, Debug)]
+pub(super) struct Filter {
+    agent: Option<String>,
+    status: Option<SessionStatus>,
+    before: Option<SessionId>,
+    limit: Option<usize>,
+}
+
+/// `POST /v1/sessions`: 202 and a location; with `?wait=` the report, once it has ended.
+pub(super) async fn create(
+    State(api): State<Api>,
+    Query(query): Query<Wait>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Response, Problem> {
+    let wait = query.wait.as_deref().map(parse_wait).transpose()?;
+    let body = body.map_err(|rejection| Problem::new(rejection.status(), rejection.body_text()))?;
+    let create: Create = serde_json::from_slice(&body).map_err(|error| unreadable(&error))?;
+    let task = Task {
+        text: create.task.into(),
+        agent: create.agent,
+        task_type: create.task_type,
+        conversation_id: create.conversation_id,
+        metadata: create.metadata,
+        principal: api.options.principal.clone(),
+        link: traceparent::link(&headers),
+    };
+    let mut handle = api.runtime.open(task).await?;
+    let id = handle.id();
+    if let Some(wait) = wait {
+        let limit = wait.min(api.options.request_timeout.mul_f64(0.9));
+        // Whether it ended in time or not, the answer is the report as it then stands.
+        let _ = tokio::time::timeout(limit, handle.ended()).await;
+    }
+    let report = find(&api, id).await?.ok_or_else(|| Problem::no_session(&id.to_string()))?;
+    let status = if report.status.is_final() { StatusCode::OK } else { StatusCode::ACCEPTED };
+    Ok((status, [(header::LOCATION, format!("/v1/sessions/{id}"))], Json(report)).into_response())
+}
+
+/// `GET /v1/sessions`: the caller's sessions, newest first.
+pub(super) async fn list(State(api): State<Api>, Query(query): Query<Filter>) -> Result<Json<Value>, Problem> {
+    let filter = SessionFilter {
+        principal: Some(api.options.principal.id.clone()),
+        agent: query.agent,
+        status: query.status,
+        before: query.before,
+        limit: query.limit.unwrap_or_default(),
+    };
+    let sessions = read(&api, move |store| store.sessions(&filter)).await?;
+    let rows: Vec<_> = sessions
+        .into_iter()
+        .map(|row| {
+            json!({
+                "session_id": row.id,
+                "agent": row.agent,
+                "task_type": row.task_type,
+                "status": row.status,
+                "reason": row.reason,
+                "started_at": row.started.to_string(),
+                "updated_at": row.updated.to_string(),
+                "total_steps": row.steps,
+            })
+        })
+        .collect();
+    Ok(Json(json!({ "sessions": rows })))
+}
+
+/// `GET /v1/sessions/{id}`
+pub(super) async fn show(State(api): State<Api>, Path(id): Path<String>) -> Result<Json<SessionReport>, Problem> {
+    let report = match id.parse() {
+        Ok(session) => find(&api, session).await?,
+        Err(_) => None,
+    };
+    report.map(Json).ok_or_else(|| Problem::no_session(&id))
+}
+
+/// `GET /v1/sessions/{id}/journal`: every fact, in order.
+pub(super) async fn journal(State(api): State<Api>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
+    let session: SessionId = id.parse().map_err(|_| Problem::no_session(&id))?;
+    let entries = load(&api, session).await?;
+    match SessionReport::of(&entries) {
+        Some(report) if report.owner == api.options.principal.id => {}
+        Some(_) | None => return Err(Problem::no_session(&id)),
+    }
+    let facts: Vec<_> = entries
+        .iter()
+        .map(|entry| json!({"seq": entry.seq, "at": entry.at.to_string(), "fact": entry.fact}))
+        .collect();
+    Ok(Json(json!({ "session_id": session, "facts": facts })))
+}
+
+/// `POST /v1/sessions/{id}/cancel`: asks it to stop; answers with the report as it then stands.
+pub(super) async fn cancel(State(api): State<Api>, Path(id): Path<String>) -> Result<Response, Problem> {
+    let session: SessionId = id.parse().map_err(|_| Problem::no_session(&id))?;
+    let report = find(&api, session).await?.ok_or_else(|| Problem::no_session(&id))?;
+    if !report.status.is_final() && api.runtime.cancel(session) {
+        return Ok((StatusCode::ACCEPTED, Json(report)).into_response());
+    }
+    if report.status.is_final() {
+        return Ok(Json(report).into_response());
+    }
+    Err(Problem::new(StatusCode::CONFLICT, "the session does not run in this process"))
+}
+
+/// The caller's session; another's is as none.
+async fn find(api: &Api, id: SessionId) -> Result<Option<SessionReport>, Problem> {
+    let entries = load(api, id).await?;
+    Ok(SessionReport::of(&entries).filter(|report| report.owner == api.options.principal.id))
+}
+
+async fn load(api: &Api, id: SessionId) -> Result<Vec<Entry>, Problem> {
+    read(api, move |store| store.load(StreamId::Session(id))).await
+}
+
+/// Reads the store off the async threads.
+async fn read<T: Send + 'static>(
+    api: &Api,
+    read: impl FnOnce(&dyn crate::core::Store) -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, Problem> {
+    let store = api.runtime.store().clone();
+    match tokio::task::spawn_blocking(move || read(&*store)).await {
+        Ok(result) => Ok(result?),
+        Err(_) => Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "reading the journal panicked")),
+    }
+}
+
+/// `30s`, `500ms`, or whole seconds.
+fn parse_wait(text: &str) -> Result<Duration, Problem> {
+    let number = |digits: &str| digits.parse::<u64>().ok();
+    let parsed = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
+        (Some(digits), _) => number(digits).map(Duration::from_millis),
+        (None, Some(digits)) => number(digits).map(Duration::from_secs),
+        (None, None) => None,
+    };
+    let detail = "wait must be a whole number with its unit, such as 30s or 500ms";
+    parsed.ok_or_else(|| Problem::new(StatusCode::BAD_REQUEST, detail))
+}
+
+/// JSON that does not parse is 400; JSON of the wrong shape is 422.
+fn unreadable(error: &serde_json::Error) -> Problem {
+    let status = if error.is_data() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::BAD_REQUEST };
+    Problem::new(status, format!("the body must be a JSON object with a task: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_need_their_unit() {
+        assert_eq!(parse_wait("30s").ok(), Some(Duration::from_secs(30)));
+        assert_eq!(parse_wait("500ms").ok(), Some(Duration::from_millis(500)));
+        assert!(parse_wait("30").is_err());
+        assert!(parse_wait("-1s").is_err());
+        assert!(parse_wait("ms").is_err());
+    }
+}

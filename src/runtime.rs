@@ -1,0 +1,335 @@
+//! The only place that names concrete parts together: it builds them from the configuration,
+//! begins sessions, and stops everything in the right order.
+//!
+//! It must never hold a rule of the loop, of a tool or of a signal; those stand to its left.
+
+mod agents;
+mod clock;
+mod diagnostics;
+mod live;
+mod signals;
+mod spawn;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+
+pub use self::{
+    agents::build_models,
+    clock::{SystemClock, SystemEntropy},
+    diagnostics::Diagnostics,
+    live::SessionHandle,
+    spawn::spawn,
+};
+use self::{live::Live, signals::Signals};
+use crate::{
+    config::{self, Config},
+    core::{
+        Clock, Fact, Principal, Sensitive, SessionId, Store,
+        fact::SpanLink,
+        id::{ProcessId, hex},
+        port::{Entropy, StoreError},
+    },
+    journal::{Journal, Mode, OnFault, SystemLog, Writer},
+    session::{Agent, NewSession},
+    signal::{Feed, Metrics},
+    store,
+};
+
+/// How a runtime is set up, besides the configuration.
+#[derive(Clone)]
+pub struct Setup {
+    /// The surface that it serves, for the system journal: `run`, `serve`.
+    pub surface: &'static str,
+    /// Where journal, demo bank and hash key are kept.
+    pub data_dir: PathBuf,
+    /// What a barrier does while the journal cannot write.
+    pub on_fault: OnFault,
+    /// Where events go if the configuration leaves it open.
+    pub events: config::Events,
+    /// Where commits happen.
+    pub mode: Mode,
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+    /// The source of ids.
+    pub entropy: Arc<dyn Entropy>,
+    /// Another store than the configured one.
+    pub store: Option<Arc<dyn Store>>,
+}
+
+/// Why a runtime could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The data folder.
+    #[error("the data folder {path} cannot be made: {source}")]
+    DataDir {
+        /// The folder.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The store.
+    #[error("the journal cannot be opened: {0}")]
+    Store(StoreError),
+    /// An agent's parts.
+    #[error(transparent)]
+    Agents(#[from] agents::Error),
+    /// The signals.
+    #[error(transparent)]
+    Signals(#[from] signals::Error),
+    /// The journal's thread.
+    #[error("the journal's thread cannot be started")]
+    Thread(#[source] std::io::Error),
+}
+
+/// A task as a surface hands it in.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// What is asked.
+    pub text: Sensitive<String>,
+    /// Which agent; the only one if left out.
+    pub agent: Option<String>,
+    /// Which kind of task; the agent's default if left out.
+    pub task_type: Option<String>,
+    /// The conversation that it continues.
+    pub conversation_id: Option<String>,
+    /// What the caller sent along.
+    pub metadata: Map<String, Value>,
+    /// Who it is for.
+    pub principal: Principal,
+    /// The caller's span.
+    pub link: Option<SpanLink>,
+}
+
+/// Why a session was not begun.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Refused {
+    /// Nothing is asked.
+    #[error("the task is empty; say what is to be done")]
+    EmptyTask,
+    /// No such agent.
+    #[error("there is no agent {given:?}; declared are: {}", .declared.join(", "))]
+    UnknownAgent {
+        /// What was asked for; nothing where a choice had to be made.
+        given: String,
+        /// What there is.
+        declared: Vec<String>,
+    },
+    /// No such kind of task.
+    #[error("agent {agent} has no task type {given:?}; declared are: {}", .declared.join(", "))]
+    UnknownTaskType {
+        /// The agent.
+        agent: String,
+        /// What was asked for.
+        given: String,
+        /// What there is.
+        declared: Vec<String>,
+    },
+    /// The process is stopping.
+    #[error("the service is stopping and takes no new sessions")]
+    Draining,
+    /// As many sessions run as may.
+    #[error("{limit} sessions run already, which is the most allowed")]
+    Overloaded {
+        /// `server.max_sessions`.
+        limit: usize,
+    },
+    /// The journal cannot write.
+    #[error("the journal cannot write: {0}")]
+    Journal(StoreError),
+}
+
+/// Everything that runs. Clones share it.
+#[derive(Clone)]
+pub struct Runtime {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    agents: agents::Agents,
+    journal: Journal,
+    system: SystemLog,
+    store: Arc<dyn Store>,
+    signals: Signals,
+    entropy: Arc<dyn Entropy>,
+    live: Live,
+    draining: CancellationToken,
+}
+
+impl Runtime {
+    /// Builds every part and opens the journal.
+    ///
+    /// # Errors
+    /// What could not be set up, and where.
+    pub fn start(config: &Config, setup: Setup) -> Result<Self, Error> {
+        std::fs::create_dir_all(&setup.data_dir)
+            .map_err(|source| Error::DataDir { path: setup.data_dir.clone(), source })?;
+        let store = match setup.store {
+            Some(store) => store,
+            None => open_store(&config.store, &setup.data_dir).map_err(Error::Store)?,
+        };
+        let agents = agents::build(config, &setup.data_dir)?;
+        let signals = Signals::start(config, &setup.data_dir, &setup.events, &*setup.entropy)?;
+        let watch = Arc::new(signals.metrics().clone());
+        let writer =
+            Writer::start(setup.mode, setup.on_fault, store.clone(), signals.sinks(), watch, setup.clock.clone())
+                .map_err(Error::Thread)?;
+        let mut process = [0; 16];
+        setup.entropy.fill(&mut process);
+        let journal = Journal::new(writer, setup.clock, ProcessId::from_bytes(process));
+        let system = SystemLog::begin(&journal);
+        system.record(Fact::ProcessStarted {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            surface: setup.surface.to_owned(),
+        });
+        let live = Live::new(usize::try_from(config.server.max_sessions).unwrap_or(usize::MAX));
+        let (entropy, draining) = (setup.entropy, CancellationToken::new());
+        Ok(Self { inner: Arc::new(Inner { agents, journal, system, store, signals, entropy, live, draining }) })
+    }
+
+    /// Begins a session. When this returns, the session is durable.
+    ///
+    /// # Errors
+    /// Why it was not begun.
+    pub async fn open(&self, task: Task) -> Result<SessionHandle, Refused> {
+        let inner = &*self.inner;
+        if task.text.expose().trim().is_empty() {
+            return Err(Refused::EmptyTask);
+        }
+        if inner.draining.is_cancelled() {
+            return Err(Refused::Draining);
+        }
+        let agent = inner.agents.find(task.agent.as_deref())?;
+        let task_type = inner.agents.task_type(agent, task.task_type)?;
+        let place = inner.live.reserve()?;
+        let id = self.new_id();
+        let principal = Arc::new(task.principal.clone());
+        let new = NewSession {
+            task: task.text,
+            task_type,
+            principal: task.principal,
+            conversation_id: task.conversation_id,
+            metadata: task.metadata,
+            link: task.link,
+            sampled: inner.signals.samples(id),
+        };
+        let log = agent.begin(&inner.journal, id, new);
+        log.flush().await.map_err(Refused::Journal)?;
+        Ok(place.drive(log, Arc::clone(agent), principal, inner.draining.clone()))
+    }
+
+    /// A name for an HTTP request.
+    pub fn new_request_id(&self) -> String {
+        let mut bytes = [0; 8];
+        self.inner.entropy.fill(&mut bytes);
+        hex(&bytes)
+    }
+
+    fn new_id(&self) -> SessionId {
+        let mut bytes = [0; 16];
+        self.inner.entropy.fill(&mut bytes);
+        SessionId::from_bytes(bytes)
+    }
+
+    /// Asks a session that runs here to stop. False if none of this id does.
+    pub fn cancel(&self, id: SessionId) -> bool {
+        self.inner.live.cancel(id)
+    }
+
+    /// The handle of a session that runs here.
+    pub fn find(&self, id: SessionId) -> Option<SessionHandle> {
+        self.inner.live.find(id)
+    }
+
+    /// The store, to be read. Its calls block.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.inner.store
+    }
+
+    /// The metrics of this process.
+    pub fn metrics(&self) -> &Metrics {
+        self.inner.signals.metrics()
+    }
+
+    /// The facts of this process as they become durable.
+    pub fn feed(&self) -> &Feed {
+        self.inner.signals.feed()
+    }
+
+    /// What diagnostics are made with: the filter and the layer that exports foreign spans.
+    pub fn diagnostics(&self) -> Diagnostics {
+        self.inner.signals.diagnostics()
+    }
+
+    /// The agents by name.
+    pub fn agents(&self) -> impl Iterator<Item = &Agent> {
+        self.inner.agents.iter()
+    }
+
+    /// Whether new sessions can be taken and made durable.
+    ///
+    /// # Errors
+    /// One phrase on why not.
+    pub async fn ready(&self) -> Result<(), String> {
+        if self.inner.draining.is_cancelled() {
+            return Err("stopping".to_owned());
+        }
+        if let Some(fault) = self.inner.journal.writer().fault() {
+            return Err(format!("the journal cannot write: {fault}"));
+        }
+        let store = self.inner.store.clone();
+        let probe = tokio::task::spawn_blocking(move || store.probe()).await;
+        match probe {
+            Ok(result) => result.map_err(|error| format!("the journal cannot write: {error}")),
+            Err(_) => Err("the check of the journal panicked".to_owned()),
+        }
+    }
+
+    /// Takes no new sessions from now on; those that run are suspended at their next step
+    /// boundary. Readiness goes red first.
+    pub fn begin_drain(&self) {
+        self.inner.draining.cancel();
+    }
+
+    /// Waits until every session has ended or is suspended, for `grace` at the most.
+    pub async fn settled(&self, grace: Duration) {
+        self.inner.live.settle(grace).await;
+    }
+
+    /// Stops in order: intake, sessions, journal, sinks, export. Returns how many sessions were
+    /// still in the middle of a step when the grace period ended.
+    ///
+    /// # Errors
+    /// What the journal could not make durable.
+    pub async fn stop(&self, grace: Duration) -> Result<usize, StoreError> {
+        self.begin_drain();
+        let (suspended, cut_off) = self.inner.live.settle(grace).await;
+        self.inner.system.record(Fact::ProcessStopped { suspended: suspended as u64 });
+        let written = self.inner.journal.writer().stop().await;
+        self.inner.signals.stop().await;
+        written.map(|()| cut_off)
+    }
+}
+
+/// Opens the configured store; a path that is not absolute begins at the data folder.
+///
+/// # Errors
+/// Why it cannot be opened, with its path.
+pub fn open_store(config: &config::Store, data_dir: &Path) -> Result<Arc<dyn Store>, StoreError> {
+    match config {
+        config::Store::Memory => Ok(Arc::new(store::memory::Store::new())),
+        config::Store::Sqlite { path, synchronous } => {
+            let synchronous = match synchronous {
+                config::Synchronous::Full => store::sqlite::Synchronous::Full,
+                config::Synchronous::Normal => store::sqlite::Synchronous::Normal,
+            };
+            let options = store::sqlite::Options { synchronous, ..store::sqlite::Options::default() };
+            Ok(Arc::new(store::sqlite::Store::open(&data_dir.join(path), options)?))
+        }
+    }
+}

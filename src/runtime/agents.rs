@@ -1,0 +1,148 @@
+//! Builds models, tools and agents from the configuration.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use super::Refused;
+use crate::{
+    config::{self, Config},
+    core::{Model, Tool},
+    model::{self, scripted::Scripted},
+    session::Agent,
+    tool::{self, Bank, Overrides, Registration, Registry},
+};
+
+/// The file of the demo bank inside the data folder.
+const BANK_FILE: &str = "bank.sqlite";
+
+/// What is wrong with an agent's parts.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A script cannot be read.
+    #[error("models.{model}.script: {path} cannot be read: {source}")]
+    ScriptFile {
+        /// The model.
+        model: String,
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// A script is wrong.
+    #[error("models.{model}.script: {source}")]
+    Script {
+        /// The model.
+        model: String,
+        /// What is wrong.
+        source: model::scripted::Error,
+    },
+    /// A tool is wrong.
+    #[error(transparent)]
+    Tools(#[from] tool::Error),
+}
+
+/// The agents by name.
+pub(super) struct Agents {
+    by_name: BTreeMap<String, Arc<Agent>>,
+    default: Option<String>,
+}
+
+/// Builds everything that the configured agents need.
+pub(super) fn build(config: &Config, data_dir: &Path) -> Result<Agents, Error> {
+    let registry = registry(config, data_dir)?;
+    let models = build_models(config)?;
+    let mut by_name = BTreeMap::new();
+    for (name, agent) in &config.agents {
+        let configured = config.models.get(&agent.model).expect("the configuration checks that the model is declared");
+        let agent = Agent {
+            name: name.clone(),
+            system_prompt: agent.system_prompt.as_str().into(),
+            prompt_version: agent.prompt_version.clone(),
+            language: agent.language,
+            limits: agent.limits.clone(),
+            model: models[&agent.model].clone(),
+            model_timeout: configured.timeout,
+            tools: registry.subset(&agent.tools)?,
+            task_types: agent.task_types.clone(),
+            default_task_type: agent.default_task_type().to_owned(),
+            fingerprint: config.agent_fingerprint(name).unwrap_or_default(),
+        };
+        by_name.insert(name.clone(), Arc::new(agent));
+    }
+    Ok(Agents { by_name, default: config.default_agent().map(str::to_owned) })
+}
+
+/// Builds the configured models, by name.
+///
+/// # Errors
+/// A script that cannot be read or is wrong.
+pub fn build_models(config: &Config) -> Result<BTreeMap<String, Arc<dyn Model>>, Error> {
+    let build = |(name, model): (&String, _)| Ok((name.clone(), build_model(name, model)?));
+    config.models.iter().map(build).collect()
+}
+
+fn build_model(name: &str, config: &config::Model) -> Result<Arc<dyn Model>, Error> {
+    let info = config.info(name);
+    let config::Provider::Scripted(script) = &config.provider;
+    let text = match script {
+        config::Script::Bank => model::scripted::BANK.to_owned(),
+        config::Script::File(path) => std::fs::read_to_string(path).map_err(|source| Error::ScriptFile {
+            model: name.to_owned(),
+            path: path.clone(),
+            source,
+        })?,
+    };
+    let scripted = Scripted::from_yaml(info, &text)
+        .map_err(|source| Error::Script { model: name.to_owned(), source })?;
+    Ok(Arc::new(scripted))
+}
+
+fn registry(config: &Config, data_dir: &Path) -> Result<Registry, Error> {
+    let bank = Bank::at(data_dir.join(BANK_FILE));
+    let registrations = config.tools.iter().map(|(name, tool)| Registration::new(build_tool(&bank, name, tool)));
+    Ok(Registry::new(registrations.collect())?)
+}
+
+fn build_tool(bank: &Bank, name: &str, config: &config::Tool) -> Arc<dyn Tool> {
+    let overrides = Overrides {
+        name: Some(name.to_owned()),
+        description: config.description.clone(),
+        effect: Some(config.effect),
+        confirm: Some(config.confirm),
+        timeout: Some(config.timeout),
+        scopes: Some(config.scopes.clone()),
+    };
+    match config.builtin {
+        config::Builtin::TxnSum => Arc::new(bank.txn_sum(overrides)),
+        config::Builtin::CardBlock => Arc::new(bank.card_block(overrides)),
+    }
+}
+
+impl Agents {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Agent> {
+        self.by_name.values().map(|agent| &**agent)
+    }
+
+    /// The agent of this name, or the only one where none is named.
+    pub(super) fn find(&self, name: Option<&str>) -> Result<&Arc<Agent>, Refused> {
+        let wanted = name.or(self.default.as_deref());
+        wanted.and_then(|name| self.by_name.get(name)).ok_or_else(|| Refused::UnknownAgent {
+            given: name.unwrap_or_default().to_owned(),
+            declared: self.by_name.keys().cloned().collect(),
+        })
+    }
+
+    /// The declared kind of task, or the agent's default where none is named.
+    pub(super) fn task_type(&self, agent: &Agent, wanted: Option<String>) -> Result<String, Refused> {
+        match wanted {
+            None => Ok(agent.default_task_type.clone()),
+            Some(name) if agent.task_types.contains(&name) => Ok(name),
+            Some(given) => {
+                Err(Refused::UnknownTaskType { agent: agent.name.clone(), given, declared: agent.task_types.clone() })
+            }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The sessions that this process drives now.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::{Refused, spawn};
+use crate::{
+    core::{Principal, SessionId, port::StoreError},
+    journal::SessionLog,
+    session::{self, Agent, Ended},
+};
+
+/// How driving ended; nothing while it goes on.
+type Verdict = Option<Result<Ended, StoreError>>;
+
+/// A table of running sessions with a limit. Clones share it.
+#[derive(Clone)]
+pub(super) struct Live {
+    limit: usize,
+    table: Arc<Mutex<Table>>,
+}
+
+#[derive(Default)]
+struct Table {
+    /// Places taken, those included whose session is just being begun.
+    taken: usize,
+    sessions: HashMap<SessionId, SessionHandle>,
+    suspended: usize,
+}
+
+/// A session that runs here: to wait for it, or to stop it.
+#[derive(Clone, Debug)]
+pub struct SessionHandle {
+    id: SessionId,
+    cancel: CancellationToken,
+    verdict: watch::Receiver<Verdict>,
+}
+
+impl SessionHandle {
+    /// The session.
+    pub const fn id(&self) -> SessionId {
+        self.id
+    }
+
+    /// Asks it to stop.
+    pub fn cancel(&self) {
+        self.cancel.cancel();
+    }
+
+    /// Waits for its end or suspension. What is returned is durable.
+    ///
+    /// # Errors
+    /// Where the journal could not make it durable.
+    pub async fn ended(&mut self) -> Result<Ended, StoreError> {
+        match self.verdict.wait_for(Option::is_some).await {
+            Ok(verdict) => verdict.clone().unwrap_or(Ok(Ended::Suspended)),
+            // The task is gone without a word, as on a shutdown of the async runtime.
+            Err(_) => Ok(Ended::Suspended),
+        }
+    }
+}
+
+/// A place for one session, given back when dropped.
+pub(super) struct Place {
+    live: Live,
+}
+
+impl Live {
+    pub(super) fn new(limit: usize) -> Self {
+        Self { limit, table: Arc::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a place, or says that there is none.
+    pub(super) fn reserve(&self) -> Result<Place, Refused> {
+        let mut table = self.lock();
+        if table.taken >= self.limit {
+            return Err(Refused::Overloaded { limit: self.limit });
+        }
+        table.taken += 1;
+        Ok(Place { live: self.clone() })
+    }
+
+    pub(super) fn cancel(&self, id: SessionId) -> bool {
+        let table = self.lock();
+        table.sessions.get(&id).map(SessionHandle::cancel).is_some()
+    }
+
+    pub(super) fn find(&self, id: SessionId) -> Option<SessionHandle> {
+        self.lock().sessions.get(&id).cloned()
+    }
+
+    /// Waits until no session runs, for `grace` at the most. Gives how many were suspended and
+    /// how many still run.
+    pub(super) async fn settle(&self, grace: Duration) -> (usize, usize) {
+        let handles: Vec<_> = self.lock().sessions.values().cloned().collect();
+        let all = async {
+            for mut handle in handles {
+                // The verdict is the session's own affair; here only that there is one.
+                let _ = handle.ended().await;
+            }
+        };
+        // After the grace period what still runs is left as it stands in the journal.
+        let _ = tokio::time::timeout(grace, all).await;
+        let table = self.lock();
+        (table.suspended, table.sessions.len())
+    }
+}
+
+impl Place {
+    /// Drives a session in a task of its own.
+    pub(super) fn drive(
+        self,
+        log: SessionLog,
+        agent: Arc<Agent>,
+        principal: Arc<Principal>,
+        suspend: CancellationToken,
+    ) -> SessionHandle {
+        let (told, verdict) = watch::channel(None);
+        let handle = SessionHandle { id: log.id(), cancel: CancellationToken::new(), verdict };
+        let signals = session::Signals { cancel: handle.cancel.clone(), suspend };
+        self.live.lock().sessions.insert(log.id(), handle.clone());
+        spawn(async move {
+            let ended = session::drive(&log, &agent, &principal, &signals).await;
+            self.close(log.id(), &ended);
+            // Nobody need wait for it.
+            let _ = told.send(Some(ended));
+        });
+        handle
+    }
+
+    fn close(self, id: SessionId, ended: &Result<Ended, StoreError>) {
+        let mut table = self.live.lock();
+        table.sessions.remove(&id);
+        if matches!(ended, Ok(Ended::Suspended)) {
+            table.suspended += 1;
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.live.lock().taken -= 1;
+    }
+}

@@ -1,0 +1,110 @@
+//! A session as callers see it, the same in the API and on the command line.
+
+use serde::Serialize;
+
+use crate::{
+    core::{
+        EndReason, Entry, Fact, SessionId, SessionStatus, Timestamp, TraceId, Usage,
+        fact::{SessionEnd, SessionStarted},
+    },
+    machine::State,
+};
+
+/// What is known of a session.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SessionReport {
+    /// The session.
+    pub session_id: SessionId,
+    /// Its trace.
+    pub trace_id: TraceId,
+    /// The configured agent.
+    pub agent: String,
+    /// The configured kind of task.
+    pub task_type: String,
+    /// The conversation that it belongs to.
+    pub conversation_id: Option<String>,
+    /// Where it stands.
+    pub status: SessionStatus,
+    /// What refines the status.
+    pub reason: Option<EndReason>,
+    /// The answer of a session that is done.
+    pub answer: Option<String>,
+    /// What is known, of a session that ended otherwise.
+    pub partial: Option<String>,
+    /// What a customer is told, of a session that ended otherwise.
+    pub explanation: Option<String>,
+    /// Whether the answer was given without tools because all were unavailable.
+    pub degraded: bool,
+    /// Steps that have their reply.
+    pub total_steps: u32,
+    /// Tokens so far.
+    pub usage: Usage,
+    /// Tools called, in the order of their first call.
+    pub tools_called: Vec<String>,
+    /// When it began, RFC 3339.
+    pub started_at: String,
+    /// When it ended, RFC 3339.
+    pub finished_at: Option<String>,
+    /// Active time in milliseconds.
+    pub active_ms: u64,
+    /// What the caller sent along.
+    pub metadata: serde_json::Map<String, serde_json::Value>,
+    /// Whose it is; not shown.
+    #[serde(skip)]
+    pub owner: String,
+}
+
+impl SessionReport {
+    /// The report of a journal; nothing if it does not begin with the start of a session.
+    pub fn of(entries: &[Entry]) -> Option<Self> {
+        let first = entries.first()?;
+        let id = first.stream.session()?;
+        let Fact::SessionStarted(started) = &first.fact else { return None };
+        let last = entries.last()?;
+        let state = State::fold(entries);
+        Some(match &last.fact {
+            Fact::SessionFinished(end) => Self::ended(Self::open(id, first.at, last.at, started, &state), last.at, end),
+            _ => Self::open(id, first.at, last.at, started, &state),
+        })
+    }
+
+    fn open(id: SessionId, began: Timestamp, now: Timestamp, started: &SessionStarted, state: &State) -> Self {
+        Self {
+            session_id: id,
+            trace_id: started.trace.trace_id,
+            agent: started.agent.clone(),
+            task_type: started.task_type.clone(),
+            conversation_id: started.conversation_id.clone(),
+            status: state.status().unwrap_or(SessionStatus::Running),
+            reason: None,
+            answer: None,
+            partial: None,
+            explanation: None,
+            degraded: false,
+            total_steps: state.steps(),
+            usage: *state.usage(),
+            tools_called: state.tools_called().to_vec(),
+            started_at: began.to_string(),
+            finished_at: None,
+            active_ms: state.active_ms(now),
+            metadata: started.metadata.clone(),
+            owner: started.principal.id.clone(),
+        }
+    }
+
+    fn ended(self, at: Timestamp, end: &SessionEnd) -> Self {
+        Self {
+            status: end.status,
+            reason: end.reason,
+            answer: end.answer.as_ref().map(|text| text.expose().clone()),
+            partial: end.partial.as_ref().map(|text| text.expose().clone()),
+            explanation: end.explanation.clone(),
+            degraded: end.degraded,
+            total_steps: end.steps,
+            usage: end.usage,
+            finished_at: Some(at.to_string()),
+            active_ms: end.active_ms,
+            ..self
+        }
+    }
+}
