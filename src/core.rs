@@ -7,6 +7,7 @@
 pub mod fact;
 pub mod fault;
 pub mod id;
+pub mod lease;
 pub mod limits;
 pub mod message;
 pub mod op;

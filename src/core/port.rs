@@ -12,6 +12,7 @@ use super::{
     fact::{Entry, ModelInfo, SessionSummary},
     fault::Fault,
     id::{BlobHash, SessionId, SpanId, StreamId, TraceId},
+    lease::LeaseEpoch,
     message::{ModelReply, ModelRequest},
     outcome::SessionStatus,
     principal::Principal,
@@ -212,6 +213,23 @@ pub struct Write {
     pub entries: Vec<Arc<Entry>>,
     /// Blobs that the entries name.
     pub blobs: Vec<Blob>,
+    /// The holding of the session that this write relies on; where the session has changed
+    /// hands since, the write is refused. Nothing where no lease is asked for.
+    pub lease: Option<LeaseEpoch>,
+}
+
+impl Write {
+    /// A write that relies on no lease.
+    pub const fn new(stream: StreamId, entries: Vec<Arc<Entry>>, blobs: Vec<Blob>) -> Self {
+        Self { stream, entries, blobs, lease: None }
+    }
+
+    /// Makes the write rely on a holding of the session.
+    #[must_use]
+    pub const fn under(mut self, lease: LeaseEpoch) -> Self {
+        self.lease = Some(lease);
+        self
+    }
 }
 
 /// What a store could not do.
@@ -235,6 +253,8 @@ pub enum StoreErrorKind {
     Busy,
     /// The place in the journal is taken: somebody else writes the same session.
     Conflict,
+    /// The session has changed hands since the writer took it.
+    LostLease,
     /// A format that this version does not read.
     Version,
     /// Anything else of the disk or the file.
@@ -249,6 +269,7 @@ impl StoreErrorKind {
             Self::ReadOnly => "read_only",
             Self::Busy => "busy",
             Self::Conflict => "conflict",
+            Self::LostLease => "lost_lease",
             Self::Version => "version",
             Self::Io => "io",
         }

@@ -1,0 +1,85 @@
+//! Leases: how processes that share a store agree on who drives a session.
+//!
+//! A lease lasts until a point in time and is renewed by a heartbeat. Its epoch grows each time
+//! that the session changes hands, so whoever lost it is refused at the next write even if its
+//! own clock says otherwise. This file knows nothing of heartbeats or of who resumes what.
+
+use std::fmt;
+
+use super::{
+    id::{ProcessId, SessionId},
+    port::StoreError,
+    time::Timestamp,
+};
+
+/// How often a session has changed hands; the fencing number of one holding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LeaseEpoch(u64);
+
+impl LeaseEpoch {
+    /// The `number`th holding of a session, from 1.
+    pub const fn from_number(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// Which holding this is, from 1.
+    pub const fn number(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for LeaseEpoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The answer to a process that asks for a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaseGrant {
+    /// The session is the asker's; its writes carry this epoch.
+    Granted(LeaseEpoch),
+    /// Somebody holds it, perhaps the asker itself.
+    Held {
+        /// Who.
+        owner: ProcessId,
+        /// Until when, unless it is renewed.
+        until: Timestamp,
+    },
+}
+
+/// Who drives which session. Atomic across all processes that share the store. Calls block.
+pub trait Leases: Send + Sync {
+    /// Takes the session for `owner`, if nobody holds it at `now`. The session need not exist
+    /// yet: a new one is taken before its first fact is written. It may also have ended between
+    /// a look at [`Leases::expired`] and this call, so the journal is read after the grant.
+    ///
+    /// # Errors
+    /// Where the store cannot be written.
+    fn acquire(
+        &self,
+        session: SessionId,
+        owner: ProcessId,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> Result<LeaseGrant, StoreError>;
+
+    /// Moves the end of the leases that `owner` still holds, and returns the sessions that it
+    /// no longer does. One that ran out, but that nobody took, is still held.
+    ///
+    /// # Errors
+    /// Where the store cannot be written; then no lease was moved.
+    fn renew(&self, owner: ProcessId, sessions: &[SessionId], until: Timestamp) -> Result<Vec<SessionId>, StoreError>;
+
+    /// Gives a session back; does nothing where `owner` does not hold it.
+    ///
+    /// # Errors
+    /// Where the store cannot be written.
+    fn release(&self, session: SessionId, owner: ProcessId) -> Result<(), StoreError>;
+
+    /// Sessions that have not ended and that nobody holds at `now`, oldest first.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    fn expired(&self, now: Timestamp) -> Result<Vec<SessionId>, StoreError>;
+}
