@@ -18,6 +18,7 @@ pub mod core;
 pub mod journal;
 pub mod machine;
 pub mod policy;
+pub mod store;
 
 pub use async_trait::async_trait;
 

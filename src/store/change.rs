@@ -1,0 +1,98 @@
+//! What a write changes in the list of sessions: a fold over its facts, the same for every
+//! store. It must never know how a store keeps the list.
+
+#![warn(clippy::wildcard_enum_match_arm)]
+
+use std::sync::Arc;
+
+use crate::core::{
+    Entry, Fact, SessionId, Timestamp,
+    fact::{SessionStarted, SessionSummary},
+    outcome::{EndReason, SessionStatus},
+};
+
+/// What the facts of one write change in the row of their session.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Change<'a> {
+    /// The fact that makes the row.
+    pub(super) born: Option<(&'a SessionStarted, Timestamp)>,
+    /// The status, if it changes.
+    pub(super) status: Option<SessionStatus>,
+    /// The reason, if one is given.
+    pub(super) reason: Option<EndReason>,
+    /// When the last fact was recorded.
+    pub(super) updated: Timestamp,
+    /// Facts added.
+    pub(super) facts: u64,
+    /// The highest step begun, 0 if none was.
+    pub(super) steps: u32,
+}
+
+impl<'a> Change<'a> {
+    /// The change that these entries of one session make.
+    pub(super) fn of(entries: &'a [Arc<Entry>]) -> Self {
+        let mut change =
+            Self { born: None, status: None, reason: None, updated: Timestamp::default(), facts: 0, steps: 0 };
+        for entry in entries {
+            change.updated = entry.at;
+            change.facts += 1;
+            change.fold(entry);
+        }
+        change
+    }
+
+    /// Adds one fact.
+    fn fold(&mut self, entry: &'a Entry) {
+        match &entry.fact {
+            Fact::SessionStarted(started) => {
+                self.born = (entry.seq == 0).then_some((started, entry.at));
+                self.status = Some(SessionStatus::Running);
+            }
+            Fact::SessionSuspended { .. } => self.status = Some(SessionStatus::Suspended),
+            Fact::SessionResumed { .. } => self.status = Some(SessionStatus::Running),
+            Fact::SessionFinished(end) => {
+                self.status = Some(end.status);
+                self.reason = end.reason;
+            }
+            Fact::ModelCallStarted { call, .. } => self.steps = self.steps.max(call.step),
+            Fact::CancelRequested { .. }
+            | Fact::ModelAttemptStarted { .. }
+            | Fact::ModelAttemptFinished { .. }
+            | Fact::ModelCallFinished { .. }
+            | Fact::ToolCallStarted { .. }
+            | Fact::ToolAttemptStarted { .. }
+            | Fact::ToolAttemptFinished { .. }
+            | Fact::ToolCallFinished { .. }
+            | Fact::LimitReached { .. }
+            | Fact::HandedOver { .. }
+            | Fact::ProcessStarted { .. }
+            | Fact::ProcessStopped { .. } => {}
+        }
+    }
+
+    /// The row that this change makes, if it holds the beginning of the session.
+    pub(super) fn birth(&self, id: SessionId) -> Option<SessionSummary> {
+        let (started, at) = self.born?;
+        Some(SessionSummary {
+            id,
+            agent: started.agent.clone(),
+            task_type: started.task_type.clone(),
+            principal: started.principal.id.clone(),
+            status: self.status.unwrap_or(SessionStatus::Running),
+            reason: self.reason,
+            started: at,
+            updated: self.updated,
+            facts: self.facts,
+            steps: self.steps,
+        })
+    }
+
+    /// Changes a row that stands.
+    pub(super) fn apply(&self, row: &mut SessionSummary) {
+        row.status = self.status.unwrap_or(row.status);
+        row.reason = self.reason.or(row.reason);
+        row.updated = self.updated;
+        row.facts += self.facts;
+        row.steps = row.steps.max(self.steps);
+    }
+}

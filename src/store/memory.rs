@@ -1,0 +1,218 @@
+//! A store in memory, for tests and for trying things out: the same rules as on disk, and
+//! nothing left when the process ends. It can be told to fail, so that tests reach what a
+//! full or read-only disk does.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use crate::core::{
+    BlobHash, Entry, SessionId, StreamId, Timestamp,
+    fact::SessionSummary,
+    id::ProcessId,
+    lease::{LeaseEpoch, LeaseGrant, Leases},
+    port::{self, SessionFilter, StoreError, StoreErrorKind, Write},
+};
+
+use super::{change::Change, check, error, page_size};
+
+/// Journals in memory.
+#[derive(Debug, Default)]
+pub struct Store {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    streams: HashMap<StreamId, Vec<Arc<Entry>>>,
+    sessions: HashMap<SessionId, SessionSummary>,
+    blobs: HashMap<BlobHash, Arc<[u8]>>,
+    leases: HashMap<SessionId, Lease>,
+    failure: Option<StoreErrorKind>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Lease {
+    epoch: LeaseEpoch,
+    holder: Option<(ProcessId, Timestamp)>,
+}
+
+impl Store {
+    /// An empty store.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Makes everything that writes fail in this way, until it is called with nothing. What
+    /// reads goes on.
+    pub fn fail_with(&self, failure: Option<StoreErrorKind>) {
+        self.lock().failure = failure;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Every change of the state is checked before it begins, so a panic leaves it whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The state, for a change.
+    fn lock_to_write(&self) -> Result<MutexGuard<'_, State>, StoreError> {
+        let state = self.lock();
+        match state.failure {
+            Some(kind) => Err(error(kind, format!("the memory store was told to fail: {}", kind.label()))),
+            None => Ok(state),
+        }
+    }
+}
+
+impl State {
+    fn append(&mut self, write: &Write) -> Result<(), StoreError> {
+        check::check_order(write)?;
+        let next = self.streams.get(&write.stream).map_or(0, |entries| entries.len() as u64);
+        check::check_place(write, next)?;
+        if let (Some(session), Some(relied)) = (write.stream.session(), write.lease) {
+            let standing = self.leases.get(&session).filter(|lease| lease.holder.is_some()).map(|lease| lease.epoch);
+            check::check_lease(write.stream, relied, standing)?;
+        }
+        for blob in &write.blobs {
+            self.blobs.entry(blob.hash).or_insert_with(|| Arc::clone(&blob.bytes));
+        }
+        if write.entries.is_empty() {
+            return Ok(());
+        }
+        if let Some(session) = write.stream.session() {
+            self.list(session, &Change::of(&write.entries));
+        }
+        self.streams.entry(write.stream).or_default().extend(write.entries.iter().cloned());
+        Ok(())
+    }
+
+    /// Keeps the list of sessions.
+    fn list(&mut self, session: SessionId, change: &Change<'_>) {
+        if let Some(row) = self.sessions.get_mut(&session) {
+            change.apply(row);
+        } else if let Some(row) = change.birth(session) {
+            self.sessions.insert(session, row);
+        }
+    }
+
+    fn lease_of(&mut self, session: SessionId, owner: ProcessId) -> Option<&mut Lease> {
+        self.leases.get_mut(&session).filter(|lease| lease.holder.is_some_and(|(holder, _)| holder == owner))
+    }
+}
+
+impl port::Store for Store {
+    fn append(&self, writes: &[Write]) -> Result<Vec<Result<(), StoreError>>, StoreError> {
+        let mut state = self.lock_to_write()?;
+        Ok(writes.iter().map(|write| state.append(write)).collect())
+    }
+
+    fn load(&self, stream: StreamId) -> Result<Vec<Entry>, StoreError> {
+        let entries = self.lock().streams.get(&stream).cloned().unwrap_or_default();
+        Ok(entries.iter().map(|entry| Entry::clone(entry)).collect())
+    }
+
+    fn blob(&self, hash: BlobHash) -> Result<Option<Arc<[u8]>>, StoreError> {
+        Ok(self.lock().blobs.get(&hash).cloned())
+    }
+
+    fn sessions(&self, filter: &SessionFilter) -> Result<Vec<SessionSummary>, StoreError> {
+        let state = self.lock();
+        let before = match filter.before {
+            Some(id) => match state.sessions.get(&id) {
+                Some(row) => Some(age(row)),
+                None => return Ok(Vec::new()),
+            },
+            None => None,
+        };
+        let fits = |row: &&SessionSummary| {
+            filter.principal.as_ref().is_none_or(|principal| *principal == row.principal)
+                && filter.agent.as_ref().is_none_or(|agent| *agent == row.agent)
+                && filter.status.is_none_or(|status| status == row.status)
+                && before.is_none_or(|before| age(row) < before)
+        };
+        let mut rows: Vec<_> = state.sessions.values().filter(fits).collect();
+        rows.sort_unstable_by_key(|row| std::cmp::Reverse(age(row)));
+        rows.truncate(page_size(filter.limit));
+        Ok(rows.into_iter().cloned().collect())
+    }
+
+    fn session(&self, id: SessionId) -> Result<Option<SessionSummary>, StoreError> {
+        Ok(self.lock().sessions.get(&id).cloned())
+    }
+
+    fn probe(&self) -> Result<(), StoreError> {
+        self.lock_to_write().map(drop)
+    }
+}
+
+impl Leases for Store {
+    fn acquire(
+        &self,
+        session: SessionId,
+        owner: ProcessId,
+        now: Timestamp,
+        until: Timestamp,
+    ) -> Result<LeaseGrant, StoreError> {
+        let mut state = self.lock_to_write()?;
+        let standing = state.leases.get(&session).copied();
+        if let Some((owner, until)) = standing.and_then(|lease| lease.holder).filter(|(_, until)| *until > now) {
+            return Ok(LeaseGrant::Held { owner, until });
+        }
+        let epoch = LeaseEpoch::from_number(standing.map_or(0, |lease| lease.epoch.number()) + 1);
+        state.leases.insert(session, Lease { epoch, holder: Some((owner, until)) });
+        Ok(LeaseGrant::Granted(epoch))
+    }
+
+    fn renew(&self, owner: ProcessId, sessions: &[SessionId], until: Timestamp) -> Result<Vec<SessionId>, StoreError> {
+        let mut state = self.lock_to_write()?;
+        let mut lost = Vec::new();
+        for session in sessions {
+            match state.lease_of(*session, owner) {
+                Some(lease) => lease.holder = Some((owner, until)),
+                None => lost.push(*session),
+            }
+        }
+        Ok(lost)
+    }
+
+    fn release(&self, session: SessionId, owner: ProcessId) -> Result<(), StoreError> {
+        if let Some(lease) = self.lock_to_write()?.lease_of(session, owner) {
+            lease.holder = None;
+        }
+        Ok(())
+    }
+
+    fn expired(&self, now: Timestamp) -> Result<Vec<SessionId>, StoreError> {
+        let state = self.lock();
+        let held =
+            |id: &SessionId| state.leases.get(id).and_then(|lease| lease.holder).is_some_and(|(_, until)| until > now);
+        let mut rows: Vec<_> =
+            state.sessions.values().filter(|row| !row.status.is_final() && !held(&row.id)).map(age).collect();
+        rows.sort_unstable();
+        Ok(rows.into_iter().map(|(_, id)| id).collect())
+    }
+}
+
+/// The place of a session in the list, which the next page goes on from.
+const fn age(row: &SessionSummary) -> (Timestamp, SessionId) {
+    (row.started, row.id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::port::Store as _;
+
+    #[test]
+    fn fails_as_it_is_told_until_told_otherwise() {
+        let store = Store::new();
+        store.fail_with(Some(StoreErrorKind::Full));
+        assert_eq!(store.append(&[]).expect_err("told to fail").kind, StoreErrorKind::Full);
+        assert_eq!(store.probe().expect_err("told to fail").kind, StoreErrorKind::Full);
+        assert_eq!(store.load(StreamId::Session(SessionId::from_bytes([1; 16]))), Ok(Vec::new()));
+        store.fail_with(None);
+        assert_eq!(store.append(&[]), Ok(Vec::new()));
+        assert_eq!(store.probe(), Ok(()));
+    }
+}

@@ -1,0 +1,100 @@
+//! What is read: journals, blobs and the list of sessions. Each is one statement, hence one
+//! view of the file, however much is written meanwhile.
+
+use std::sync::Arc;
+
+use rusqlite::{Connection, OptionalExtension, ToSql, params_from_iter};
+
+use crate::core::{BlobHash, Entry, SessionId, StreamId, Timestamp, fact::SessionSummary, port::SessionFilter};
+
+use super::{
+    codec::{self, SUMMARY_COLUMNS},
+    failure::Failure,
+};
+use crate::store::page_size;
+
+/// The journal of a stream.
+pub(super) fn load(conn: &Connection, stream: StreamId) -> Result<Vec<Entry>, Failure> {
+    let mut statement = conn.prepare_cached("SELECT seq, at, name, body FROM fact WHERE stream = ?1 ORDER BY seq")?;
+    let mut rows = statement.query([stream.to_string()])?;
+    let mut entries = Vec::new();
+    while let Some(row) = rows.next()? {
+        entries.push(codec::entry(stream, entries.len() as u64, row)?);
+    }
+    Ok(entries)
+}
+
+/// A kept text.
+pub(super) fn blob(conn: &Connection, hash: BlobHash) -> Result<Option<Arc<[u8]>>, Failure> {
+    let mut statement = conn.prepare_cached("SELECT bytes FROM blob WHERE hash = ?1")?;
+    let bytes = statement.query_row([hash.to_bytes()], |row| Ok(Arc::from(row.get_ref(0)?.as_blob()?))).optional()?;
+    Ok(bytes)
+}
+
+/// Sessions, newest first.
+pub(super) fn sessions(conn: &Connection, filter: &SessionFilter) -> Result<Vec<SessionSummary>, Failure> {
+    let (status, before) = (filter.status.map(|status| status.label()), filter.before.map(|id| id.to_string()));
+    let wishes: [(&str, Option<&dyn ToSql>); 4] = [
+        ("principal = ?", filter.principal.as_ref().map(|value| value as &dyn ToSql)),
+        ("agent = ?", filter.agent.as_ref().map(|value| value as &dyn ToSql)),
+        ("status = ?", status.as_ref().map(|value| value as &dyn ToSql)),
+        (
+            "(started, id) < (SELECT started, id FROM session WHERE id = ?)",
+            before.as_ref().map(|value| value as &dyn ToSql),
+        ),
+    ];
+    let mut sql = format!("SELECT {SUMMARY_COLUMNS} FROM session");
+    let mut values = Vec::with_capacity(5);
+    for (condition, value) in wishes {
+        if let Some(value) = value {
+            sql.push_str(if values.is_empty() { " WHERE " } else { " AND " });
+            sql.push_str(condition);
+            values.push(value);
+        }
+    }
+    sql.push_str(" ORDER BY started DESC, id DESC LIMIT ?");
+    let limit = codec::integer(page_size(filter.limit) as u64);
+    values.push(&limit);
+
+    let mut statement = conn.prepare_cached(&sql)?;
+    let mut rows = statement.query(params_from_iter(values))?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(codec::summary(row)?);
+    }
+    Ok(found)
+}
+
+/// One session.
+pub(super) fn session(conn: &Connection, id: SessionId) -> Result<Option<SessionSummary>, Failure> {
+    let mut statement = conn.prepare_cached(&format!("SELECT {SUMMARY_COLUMNS} FROM session WHERE id = ?1"))?;
+    let mut rows = statement.query([id.to_string()])?;
+    rows.next()?.map(codec::summary).transpose()
+}
+
+/// Sessions that have not ended and that nobody holds, oldest first.
+pub(super) fn expired(conn: &Connection, now: Timestamp) -> Result<Vec<SessionId>, Failure> {
+    let mut statement = conn.prepare_cached(
+        "SELECT session.id FROM session LEFT JOIN lease ON lease.session = session.id \
+         WHERE session.status IN ('running', 'suspended', 'awaiting_confirmation') \
+         AND (lease.owner IS NULL OR lease.until <= ?1) ORDER BY session.started, session.id",
+    )?;
+    let mut rows = statement.query([codec::integer(now.as_nanos())])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(codec::session_id(row, 0)?);
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::core::outcome::SessionStatus;
+
+    #[test]
+    fn the_statuses_that_can_expire_are_all_that_are_not_final() {
+        let open: Vec<_> = SessionStatus::ALL.iter().filter(|status| !status.is_final()).collect();
+        let words: Vec<_> = open.iter().map(|status| status.label()).collect();
+        assert_eq!(words, ["running", "suspended", "awaiting_confirmation"]);
+    }
+}

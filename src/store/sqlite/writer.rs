@@ -1,0 +1,194 @@
+//! The one connection that writes: appends, leases, the probe. Every change is one immediate
+//! transaction, which is either committed or leaves nothing. Statements are prepared once, and
+//! the text of facts goes through one buffer.
+
+use rusqlite::{Connection, OptionalExtension, Params, params};
+
+use crate::{
+    core::{
+        id::SessionId,
+        lease::LeaseEpoch,
+        port::{StoreError, Write},
+    },
+    store::{change::Change, check},
+};
+
+use super::{codec, failure::Failure};
+
+/// Bytes that the probe writes: more than a usual append needs.
+const PROBE_BYTES: i64 = 64 * 1024;
+
+/// The writing connection and its buffer.
+#[derive(Debug)]
+pub(super) struct Writer {
+    conn: Connection,
+    json: Vec<u8>,
+}
+
+impl Writer {
+    /// A writer on a connection that is set up.
+    pub(super) const fn new(conn: Connection) -> Self {
+        Self { conn, json: Vec::new() }
+    }
+
+    /// Its connection, for statements inside [`Writer::transaction`].
+    pub(super) const fn conn(&self) -> &Connection {
+        &self.conn
+    }
+
+    /// Writes all in one transaction; a write that is at fault by itself is left out of it.
+    pub(super) fn append(
+        &mut self,
+        writes: &[Write],
+        describe: impl Fn(Failure) -> StoreError,
+    ) -> Result<Vec<Result<(), StoreError>>, Failure> {
+        self.transaction(|writer| writes.iter().map(|write| writer.append_one(write, &describe)).collect())
+    }
+
+    /// Runs work that is committed as a whole or not at all.
+    pub(super) fn transaction<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, Failure>) -> Result<T, Failure> {
+        self.abandon()?;
+        self.run("BEGIN IMMEDIATE", [])?;
+        let result = work(self).and_then(|value| {
+            self.run("COMMIT", [])?;
+            Ok(value)
+        });
+        if result.is_err() {
+            // The first error says more than one of the way back, which the next call tries again.
+            let _ = self.abandon();
+        }
+        result
+    }
+
+    /// Proves that a write of usual size can be made durable now. The filler is committed, so
+    /// that the disk has to find room for it, and then taken away, so that its pages are free
+    /// for the facts to come.
+    pub(super) fn probe(&mut self) -> Result<(), Failure> {
+        let fill = "INSERT INTO scratch (id, filler) VALUES (1, zeroblob(?1)) \
+                    ON CONFLICT (id) DO UPDATE SET filler = excluded.filler";
+        self.transaction(|writer| writer.run(fill, [PROBE_BYTES]))?;
+        self.transaction(|writer| writer.run("DELETE FROM scratch", []))?;
+        Ok(())
+    }
+
+    /// Runs one statement, prepared at its first use; gives the rows changed.
+    pub(super) fn run(&self, sql: &str, params: impl Params) -> Result<usize, Failure> {
+        Ok(self.conn.prepare_cached(sql)?.execute(params)?)
+    }
+
+    /// Ends a transaction that an error or a panic left open; SQLite may have done so itself.
+    fn abandon(&self) -> Result<(), Failure> {
+        if !self.conn.is_autocommit() {
+            self.run("ROLLBACK", [])?;
+        }
+        Ok(())
+    }
+
+    /// The result inside is of this write alone; the one outside is of the whole transaction.
+    fn append_one(
+        &mut self,
+        write: &Write,
+        describe: impl Fn(Failure) -> StoreError,
+    ) -> Result<Result<(), StoreError>, Failure> {
+        let stream = write.stream.to_string();
+        if let Err(failure) = self.check(write, &stream) {
+            return if failure.is_of_one_write() { Ok(Err(describe(failure))) } else { Err(failure) };
+        }
+        self.run("SAVEPOINT one_write", [])?;
+        let result = self.insert(write, &stream);
+        match result {
+            Ok(()) => {
+                self.run("RELEASE one_write", [])?;
+                Ok(Ok(()))
+            }
+            Err(failure) if failure.is_of_one_write() => {
+                self.run("ROLLBACK TO one_write", [])?;
+                self.run("RELEASE one_write", [])?;
+                Ok(Err(describe(failure)))
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Holds a write against the rules.
+    fn check(&self, write: &Write, stream: &str) -> Result<(), Failure> {
+        check::check_order(write)?;
+        if !write.entries.is_empty() {
+            let last = "SELECT coalesce(max(seq) + 1, 0) FROM fact WHERE stream = ?1";
+            let next = self.conn.prepare_cached(last)?.query_row([stream], |row| codec::number(row, 0))?;
+            check::check_place(write, next)?;
+        }
+        if let (Some(_), Some(relied)) = (write.stream.session(), write.lease) {
+            check::check_lease(write.stream, relied, self.standing(stream)?)?;
+        }
+        Ok(())
+    }
+
+    /// The holding of a session that stands, whether or not its time is over.
+    fn standing(&self, session: &str) -> Result<Option<LeaseEpoch>, Failure> {
+        let sql = "SELECT epoch FROM lease WHERE session = ?1 AND owner IS NOT NULL";
+        let epoch = self.conn.prepare_cached(sql)?.query_row([session], |row| codec::number(row, 0)).optional()?;
+        Ok(epoch.map(LeaseEpoch::from_number))
+    }
+
+    fn insert(&mut self, write: &Write, stream: &str) -> Result<(), Failure> {
+        if !write.blobs.is_empty() {
+            let sql = "INSERT INTO blob (hash, bytes) VALUES (?1, ?2) ON CONFLICT (hash) DO NOTHING";
+            let mut statement = self.conn.prepare_cached(sql)?;
+            for blob in &write.blobs {
+                statement.execute(params![blob.hash.to_bytes(), &blob.bytes[..]])?;
+            }
+        }
+        if write.entries.is_empty() {
+            return Ok(());
+        }
+        let sql = "INSERT INTO fact (stream, seq, at, name, body) VALUES (?1, ?2, ?3, ?4, ?5)";
+        let mut statement = self.conn.prepare_cached(sql)?;
+        for entry in &write.entries {
+            let (seq, at) = (codec::integer(entry.seq), codec::integer(entry.at.as_nanos()));
+            let body = codec::encode(&entry.fact, &mut self.json)?;
+            statement.execute(params![stream, seq, at, entry.fact.name(), body])?;
+        }
+        drop(statement);
+        match write.stream.session() {
+            Some(session) => self.list(session, stream, &Change::of(&write.entries)),
+            None => Ok(()),
+        }
+    }
+
+    /// Keeps the list of sessions.
+    fn list(&self, session: SessionId, id: &str, change: &Change<'_>) -> Result<(), Failure> {
+        if let Some(row) = change.birth(session) {
+            let sql = "INSERT INTO session (id, agent, task_type, principal, status, reason, started, updated, facts, \
+                       steps) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+            let (started, updated) = (codec::integer(row.started.as_nanos()), codec::integer(row.updated.as_nanos()));
+            let (status, reason) = (row.status.label(), row.reason.map(|reason| reason.label()));
+            let facts = codec::integer(row.facts);
+            self.run(
+                sql,
+                params![
+                    id,
+                    row.agent,
+                    row.task_type,
+                    row.principal,
+                    status,
+                    reason,
+                    started,
+                    updated,
+                    facts,
+                    row.steps
+                ],
+            )?;
+            return Ok(());
+        }
+        let (updated, facts) = (codec::integer(change.updated.as_nanos()), codec::integer(change.facts));
+        let sql = "UPDATE session SET updated = ?2, facts = facts + ?3, steps = max(steps, ?4) WHERE id = ?1";
+        self.run(sql, params![id, updated, facts, change.steps])?;
+        // Apart, because the status stands in an index that most writes need not touch.
+        if let Some(status) = change.status {
+            let sql = "UPDATE session SET status = ?2, reason = coalesce(?3, reason) WHERE id = ?1";
+            self.run(sql, params![id, status.label(), change.reason.map(|reason| reason.label())])?;
+        }
+        Ok(())
+    }
+}
