@@ -1,0 +1,5 @@
+//! One binary for all integration tests.
+
+mod collector;
+mod otlp;
+mod semconv;
