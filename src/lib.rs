@@ -19,6 +19,7 @@ pub mod journal;
 pub mod machine;
 pub mod policy;
 pub mod store;
+pub mod signal;
 
 pub use async_trait::async_trait;
 

@@ -1,6 +1,9 @@
 //! The integration tests, one binary: one link, one module a subject.
 
+mod collector;
 mod facts;
+mod otlp;
+mod semconv;
 mod store_conformance;
 mod store_sqlite;
 mod tidy;

@@ -101,8 +101,8 @@ fn migrate(conn: &mut Connection, path: &Path, migrations: &[&str], facts: u32) 
         tx.execute_batch(migration)?;
     }
     tx.pragma_update(None, "application_id", APPLICATION_ID)?;
-    set_meta(&tx, "schema_version", ours.tables.to_string())?;
-    set_meta(&tx, "journal_version", ours.facts.to_string())?;
+    set_meta(&tx, "schema_version", &ours.tables.to_string())?;
+    set_meta(&tx, "journal_version", &ours.facts.to_string())?;
     tx.commit()?;
     Ok(())
 }

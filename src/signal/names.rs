@@ -1,0 +1,124 @@
+//! Every name that a span carries, in one place.
+//!
+//! The `gen_ai.*` and `error.*` names are those of the OpenTelemetry GenAI conventions (main of
+//! 2026-05-11); a test holds them against a copy of its registry. What has no name there lives
+//! under `glassbox.*`. This module knows nothing of how spans are made.
+
+/// The instrumentation scope of all own spans.
+pub const SCOPE: &str = "glassbox";
+
+/// Values of [`GEN_AI_OPERATION_NAME`], which are also the first word of a span's name.
+pub mod operation {
+    /// A session.
+    pub const INVOKE_AGENT: &str = "invoke_agent";
+    /// A model call.
+    pub const CHAT: &str = "chat";
+    /// A tool call.
+    pub const EXECUTE_TOOL: &str = "execute_tool";
+}
+
+/// Which operation a span shows.
+pub const GEN_AI_OPERATION_NAME: &str = "gen_ai.operation.name";
+/// Who provides the model.
+pub const GEN_AI_PROVIDER_NAME: &str = "gen_ai.provider.name";
+/// The configured agent.
+pub const GEN_AI_AGENT_NAME: &str = "gen_ai.agent.name";
+/// The conversation that a session belongs to.
+pub const GEN_AI_CONVERSATION_ID: &str = "gen_ai.conversation.id";
+/// The model as the provider knows it.
+pub const GEN_AI_REQUEST_MODEL: &str = "gen_ai.request.model";
+/// Output tokens allowed.
+pub const GEN_AI_REQUEST_MAX_TOKENS: &str = "gen_ai.request.max_tokens";
+/// The model that answered.
+pub const GEN_AI_RESPONSE_MODEL: &str = "gen_ai.response.model";
+/// Why it stopped; a list.
+pub const GEN_AI_RESPONSE_FINISH_REASONS: &str = "gen_ai.response.finish_reasons";
+/// Input tokens, cached ones included.
+pub const GEN_AI_USAGE_INPUT_TOKENS: &str = "gen_ai.usage.input_tokens";
+/// Output tokens, reasoning included.
+pub const GEN_AI_USAGE_OUTPUT_TOKENS: &str = "gen_ai.usage.output_tokens";
+/// Of the input: read from a cache.
+pub const GEN_AI_USAGE_CACHE_READ: &str = "gen_ai.usage.cache_read.input_tokens";
+/// Of the input: written to a cache.
+pub const GEN_AI_USAGE_CACHE_CREATION: &str = "gen_ai.usage.cache_creation.input_tokens";
+/// Of the output: reasoning.
+pub const GEN_AI_USAGE_REASONING: &str = "gen_ai.usage.reasoning.output_tokens";
+/// The tool that was asked for.
+pub const GEN_AI_TOOL_NAME: &str = "gen_ai.tool.name";
+/// The id that the observation answers to.
+pub const GEN_AI_TOOL_CALL_ID: &str = "gen_ai.tool.call.id";
+/// What sort of tool; ours run on the client's side, which the conventions call `function`.
+pub const GEN_AI_TOOL_TYPE: &str = "gen_ai.tool.type";
+/// What an operation failed with: an outcome, a fault or an end reason.
+pub const ERROR_TYPE: &str = "error.type";
+
+/// The session.
+pub const SESSION_ID: &str = "glassbox.session.id";
+/// Steps that a session did.
+pub const SESSION_STEPS: &str = "glassbox.session.steps";
+/// Input tokens of a whole session; a name of its own, so that sums over spans count no token twice.
+pub const SESSION_INPUT_TOKENS: &str = "glassbox.session.input_tokens";
+/// Output tokens of a whole session.
+pub const SESSION_OUTPUT_TOKENS: &str = "glassbox.session.output_tokens";
+/// Active time of a session; waiting for a person does not count.
+pub const SESSION_ACTIVE_MS: &str = "glassbox.session.active_ms";
+/// The configured kind of task.
+pub const TASK_TYPE: &str = "glassbox.task_type";
+/// How a session ended.
+pub const STATUS: &str = "glassbox.status";
+/// What refines the status.
+pub const REASON: &str = "glassbox.reason";
+/// Whether the answer was given without tools.
+pub const DEGRADED: &str = "glassbox.degraded";
+/// The name of the system prompt.
+pub const PROMPT_NAME: &str = "glassbox.prompt.name";
+/// The version of the system prompt.
+pub const PROMPT_VERSION: &str = "glassbox.prompt.version";
+/// The step, from 1.
+pub const STEP: &str = "glassbox.step";
+/// Attempts beyond the first.
+pub const RETRIES: &str = "glassbox.retries";
+/// The model's name in the configuration.
+pub const MODEL_NAME: &str = "glassbox.model.name";
+/// How a model call ended.
+pub const MODEL_OUTCOME: &str = "glassbox.model.outcome";
+/// Why a model was called.
+pub const MODEL_PURPOSE: &str = "glassbox.model.purpose";
+/// Whether the token counts are our estimate.
+pub const USAGE_ESTIMATED: &str = "glassbox.usage.estimated";
+/// How a tool call ended.
+pub const TOOL_OUTCOME: &str = "glassbox.tool.outcome";
+/// Whether the arguments fitted the schema.
+pub const TOOL_ARGUMENTS_VALID: &str = "glassbox.tool.arguments_valid";
+/// What a call of the tool changes.
+pub const TOOL_EFFECT: &str = "glassbox.tool.effect";
+/// Tokens of the observation, estimated.
+pub const TOOL_RESULT_TOKENS: &str = "glassbox.tool.result_tokens";
+
+/// Event: one attempt of a call ended.
+pub const EVENT_ATTEMPT: &str = "glassbox.attempt";
+/// The number of an attempt, from 1.
+pub const ATTEMPT_NUMBER: &str = "glassbox.attempt.number";
+/// How an attempt ended.
+pub const ATTEMPT_OUTCOME: &str = "glassbox.attempt.outcome";
+/// The time of an attempt.
+pub const ATTEMPT_DURATION_MS: &str = "glassbox.attempt.duration_ms";
+/// The configured model that an attempt asked.
+pub const ATTEMPT_MODEL: &str = "glassbox.attempt.model";
+
+/// Event: the session stopped for now.
+pub const EVENT_SUSPENDED: &str = "glassbox.session.suspended";
+/// Event: a process took the session up again.
+pub const EVENT_RESUMED: &str = "glassbox.session.resumed";
+/// Event: somebody asked for the session to stop.
+pub const EVENT_CANCEL_REQUESTED: &str = "glassbox.session.cancel_requested";
+/// Event: a limit stops the session.
+pub const EVENT_LIMIT_REACHED: &str = "glassbox.limit_reached";
+/// Event: a person has to take over.
+pub const EVENT_HANDED_OVER: &str = "glassbox.handed_over";
+/// Why, on an event.
+pub const CAUSE: &str = "glassbox.cause";
+/// Which limit.
+pub const LIMIT: &str = "glassbox.limit";
+/// The value at which a limit stands.
+pub const LIMIT_VALUE: &str = "glassbox.limit.value";

@@ -1,0 +1,283 @@
+//! The way of spans out of the process: a bounded lane, one thread, and the OTLP exporter.
+//!
+//! Nothing here blocks whoever gives a span. A span is acknowledged by the collector, failed
+//! (the exporter gave it up) or dropped (no room, or too late), and is counted as exactly one of
+//! them. This module never decides which spans there are, reads no environment, and retries no
+//! batch that the exporter gave up: the next start sends again what was not acknowledged.
+
+pub mod crypto;
+mod exporter;
+mod lane;
+mod layer;
+mod rejected;
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use opentelemetry::{KeyValue, SpanId, TraceId, trace::TracerProvider as _};
+use opentelemetry_sdk::{
+    Resource,
+    resource::TelemetryResourceDetector,
+    trace::{Sampler, SdkTracerProvider, SpanData, SpanLimits},
+};
+use prometheus::IntCounter;
+use tracing::Subscriber;
+use tracing_subscriber::{Layer, registry::LookupSpan};
+
+use self::lane::Lane;
+use super::spans::SpanFold;
+use crate::core::{Entry, Sensitive, SessionId, Sink};
+
+/// Where spans go, complete: every default is already decided.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The collector's URL: for HTTP the base (`http://collector:4318`; `/v1/traces` is appended
+    /// unless it stands there), for gRPC scheme, host and port (`http://collector:4317`).
+    pub endpoint: String,
+    /// How it is spoken to.
+    pub protocol: Protocol,
+    /// Sent with each request.
+    pub headers: Vec<(String, Sensitive<String>)>,
+    /// For one batch, its retries included.
+    pub timeout: Duration,
+    /// Of the request's body.
+    pub compression: Option<Compression>,
+    /// `service.name`.
+    pub service_name: String,
+    /// Further attributes of the resource; nothing of the process instance, so that a span that
+    /// another process sends again is the same span.
+    pub resource: Vec<(String, String)>,
+    /// Spans that wait at the most.
+    pub queue_size: usize,
+    /// Bytes that wait at the most, estimated.
+    pub queue_bytes: usize,
+    /// Spans of one batch at the most.
+    pub batch_size: usize,
+    /// How long a span waits for others to fill its batch.
+    pub schedule_delay: Duration,
+}
+
+/// The transports of OTLP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// `grpc`.
+    Grpc,
+    /// `http/protobuf`.
+    HttpProtobuf,
+}
+
+/// Compressions of OTLP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compression {
+    /// `gzip`.
+    Gzip,
+}
+
+/// Counts the fate of spans; each span enters exactly one.
+#[derive(Debug, Clone)]
+pub struct SpanCounters {
+    /// The collector took it.
+    pub acknowledged: IntCounter,
+    /// The exporter gave it up, or the collector rejected it.
+    pub failed: IntCounter,
+    /// It found no room, or came or stayed too late.
+    pub dropped: IntCounter,
+}
+
+/// The fate of the spans of one pipeline.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// The collector took them.
+    pub acknowledged: u64,
+    /// The exporter gave them up, or the collector rejected them.
+    pub failed: u64,
+    /// They found no room, or came or stayed too late.
+    pub dropped: u64,
+}
+
+/// Hears which spans the collector has answered for; called on the exporter's thread.
+pub type OnAck = Arc<dyn Fn(&[(TraceId, SpanId)]) + Send + Sync>;
+
+/// Why a pipeline cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The endpoint is no URL of a collector.
+    #[error("otlp endpoint {endpoint:?} is no URL with scheme http or https and a host")]
+    Endpoint {
+        /// What was given.
+        endpoint: String,
+    },
+    /// A header cannot be sent. Its value is not shown.
+    #[error("otlp header {name:?} is not one that HTTP allows: a token as name, visible ASCII as value")]
+    Header {
+        /// Its name.
+        name: String,
+    },
+    /// The exporter refuses what it was given.
+    #[error("otlp exporter does not start: {0}")]
+    Exporter(#[from] opentelemetry_otlp::ExporterBuildError),
+    /// The system gives no thread.
+    #[error("no thread for the otlp exporter")]
+    Thread(#[source] std::io::Error),
+    /// The thread ended before it was ready.
+    #[error("the otlp exporter's thread ended while it was starting")]
+    Stillborn,
+}
+
+/// The running way out. Cheap to clone; all clones are one pipeline. The calls that wait
+/// ([`Pipeline::flush`], [`Pipeline::shutdown`]) block their thread and nothing else needs it:
+/// async code puts them on `spawn_blocking`.
+#[derive(Clone)]
+pub struct Pipeline {
+    lane: Arc<Lane>,
+    fold: Arc<Mutex<SpanFold>>,
+    provider: SdkTracerProvider,
+}
+
+/// Folds committed facts and gives the spans to the lane.
+struct SpanSink {
+    lane: Arc<Lane>,
+    fold: Arc<Mutex<SpanFold>>,
+}
+
+impl Config {
+    /// The defaults for a collector.
+    pub fn new(endpoint: impl Into<String>, protocol: Protocol) -> Self {
+        Self {
+            endpoint: endpoint.into(),
+            protocol,
+            headers: Vec::new(),
+            timeout: Duration::from_secs(10),
+            compression: None,
+            service_name: "glassbox".to_owned(),
+            resource: Vec::new(),
+            queue_size: 8192,
+            queue_bytes: 32 << 20,
+            batch_size: 128,
+            schedule_delay: Duration::from_secs(1),
+        }
+    }
+
+    fn resource(&self) -> Resource {
+        let given = self.resource.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone()));
+        // Empty first: the usual builder would read the environment again.
+        Resource::builder_empty()
+            .with_detector(Box::new(TelemetryResourceDetector))
+            .with_attributes(given)
+            .with_service_name(self.service_name.clone())
+            .build()
+    }
+}
+
+impl Pipeline {
+    /// Starts the exporter's thread. The collector need not be there.
+    ///
+    /// # Errors
+    /// Where the configuration cannot be used.
+    pub fn start(config: Config, counters: SpanCounters) -> Result<Self, Error> {
+        Self::start_with_ack(config, counters, None)
+    }
+
+    /// Starts the exporter's thread, and tells `on_ack` which spans have arrived.
+    ///
+    /// # Errors
+    /// Where the configuration cannot be used.
+    pub fn start_with_ack(config: Config, counters: SpanCounters, on_ack: Option<OnAck>) -> Result<Self, Error> {
+        crypto::install();
+        let resource = config.resource();
+        let lane = Arc::new(Lane::new(&config, counters));
+        exporter::start(config, resource.clone(), Arc::clone(&lane), on_ack)?;
+        let provider = SdkTracerProvider::builder()
+            .with_resource(resource)
+            .with_span_limits(SpanLimits::default())
+            // A trace is a session's: what is opened outside of one starts none.
+            .with_sampler(Sampler::ParentBased(Box::new(Sampler::AlwaysOff)))
+            .with_span_processor(layer::Tap::new(Arc::clone(&lane)))
+            .build();
+        Ok(Self { lane, fold: Arc::default(), provider })
+    }
+
+    /// The sink that turns facts into spans.
+    pub fn sink(&self) -> Box<dyn Sink> {
+        Box::new(SpanSink { lane: Arc::clone(&self.lane), fold: Arc::clone(&self.fold) })
+    }
+
+    /// Reads the journal of a session that goes on here, before its next fact is published.
+    /// Gives the spans that it has closed so far; whoever knows which of them were acknowledged
+    /// hands the others to [`Pipeline::offer`].
+    pub fn restore(&self, entries: &[Entry]) -> Vec<SpanData> {
+        let mut fold = lock(&self.fold);
+        entries.iter().filter_map(|entry| fold.apply(entry)).collect()
+    }
+
+    /// Drops what is held of a session that another process goes on with.
+    pub fn forget(&self, session: SessionId) {
+        lock(&self.fold).forget(session);
+    }
+
+    /// Takes a span that is ended; false where it found no room and was counted as dropped.
+    pub fn offer(&self, span: SpanData) -> bool {
+        self.lane.offer(span)
+    }
+
+    /// Room for spans that [`Pipeline::offer`] would take now, for whoever paces itself.
+    pub fn room(&self) -> usize {
+        self.lane.room()
+    }
+
+    /// The provider for code that uses OpenTelemetry itself. Its spans take the same way.
+    pub fn tracer_provider(&self) -> SdkTracerProvider {
+        self.provider.clone()
+    }
+
+    /// The layer that makes spans of `tracing` children of the context that they are opened in.
+    pub fn layer<S>(&self) -> impl Layer<S> + Send + Sync + use<S>
+    where
+        S: Subscriber + for<'span> LookupSpan<'span> + Send + Sync,
+    {
+        layer::layer(self.provider.tracer(super::names::SCOPE))
+    }
+
+    /// Waits until every span given so far has met its fate; false if that took too long.
+    pub fn flush(&self, timeout: Duration) -> bool {
+        self.lane.flush(timeout)
+    }
+
+    /// Takes no more spans, waits for those it holds, and counts what is left as lost: in flight
+    /// as failed, waiting as dropped. A second call gives the same counts.
+    pub fn shutdown(&self, timeout: Duration) -> Counts {
+        self.lane.shutdown(timeout)
+    }
+
+    /// The counts so far.
+    pub fn counts(&self) -> Counts {
+        self.lane.counts()
+    }
+}
+
+impl Sink for SpanSink {
+    fn name(&self) -> &'static str {
+        "spans"
+    }
+
+    fn publish(&mut self, entries: &[Arc<Entry>]) {
+        let mut fold = lock(&self.fold);
+        for span in entries.iter().filter_map(|entry| fold.apply(entry)) {
+            self.lane.offer(span);
+        }
+    }
+}
+
+impl fmt::Debug for Pipeline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pipeline").field("counts", &self.counts()).finish_non_exhaustive()
+    }
+}
+
+/// A fold that panicked half-way holds at worst a call too many, so its lock stays good.
+fn lock(fold: &Mutex<SpanFold>) -> std::sync::MutexGuard<'_, SpanFold> {
+    fold.lock().unwrap_or_else(PoisonError::into_inner)
+}

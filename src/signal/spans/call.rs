@@ -1,0 +1,195 @@
+//! A model or tool call that is open, and the span that it becomes. Knows nothing of its session.
+
+use opentelemetry::{
+    KeyValue,
+    trace::{Event, SpanKind, Status},
+};
+use opentelemetry_sdk::trace::SpanLinks;
+
+use super::{
+    Shape,
+    attributes::{capped, integer, string, strings},
+    event,
+};
+use crate::{
+    core::{
+        Effect, SessionId, SpanId, Timestamp, ToolOutcome, Usage,
+        fact::{CallPurpose, ModelCall, ModelCallEnd, ModelOutcome, ToolCallBegin, ToolCallEnd},
+    },
+    signal::names,
+};
+
+/// A call between its first and its last fact.
+#[derive(Debug)]
+pub(super) struct OpenCall {
+    kind: SpanKind,
+    name: String,
+    started: Timestamp,
+    attributes: Vec<KeyValue>,
+    effect: Option<Effect>,
+    running: Vec<Attempt>,
+    attempts: Vec<Event>,
+}
+
+#[derive(Debug)]
+struct Attempt {
+    number: u32,
+    started: Timestamp,
+    model: Option<KeyValue>,
+}
+
+impl OpenCall {
+    /// A model call that began.
+    pub(super) fn model(session: SessionId, at: Timestamp, call: &ModelCall) -> Self {
+        let attributes = vec![
+            string(names::GEN_AI_OPERATION_NAME, names::operation::CHAT),
+            string(names::GEN_AI_PROVIDER_NAME, &call.model.provider),
+            string(names::GEN_AI_REQUEST_MODEL, &call.model.request_model),
+            integer(names::GEN_AI_REQUEST_MAX_TOKENS, call.max_tokens),
+            string(names::SESSION_ID, &session.to_string()),
+            integer(names::STEP, call.step),
+            string(names::MODEL_NAME, &call.model.name),
+            string(names::MODEL_PURPOSE, purpose(call.purpose)),
+        ];
+        let name = format!("{} {}", names::operation::CHAT, capped(&call.model.request_model));
+        Self::new(SpanKind::Client, name, at, attributes)
+    }
+
+    /// A tool call that began. An invented name stays out of the span's name, which tools group by.
+    pub(super) fn tool(session: SessionId, at: Timestamp, call: &ToolCallBegin) -> Self {
+        let mut attributes = vec![
+            string(names::GEN_AI_OPERATION_NAME, names::operation::EXECUTE_TOOL),
+            string(names::GEN_AI_TOOL_NAME, &call.tool),
+            string(names::GEN_AI_TOOL_CALL_ID, &call.call_id),
+            string(names::SESSION_ID, &session.to_string()),
+            integer(names::STEP, call.step),
+        ];
+        let mut name = names::operation::EXECUTE_TOOL.to_owned();
+        if call.known {
+            attributes.push(string(names::GEN_AI_TOOL_TYPE, "function"));
+            name.push(' ');
+            name.push_str(capped(&call.tool));
+        }
+        Self::new(SpanKind::Internal, name, at, attributes)
+    }
+
+    const fn new(kind: SpanKind, name: String, started: Timestamp, attributes: Vec<KeyValue>) -> Self {
+        Self { kind, name, started, attributes, effect: None, running: Vec::new(), attempts: Vec::new() }
+    }
+
+    /// What the call changes.
+    pub(super) const fn changes(&mut self, effect: Effect) {
+        self.effect = Some(effect);
+    }
+
+    /// An attempt went out.
+    pub(super) fn attempt_started(&mut self, at: Timestamp, number: u32, model: Option<KeyValue>) {
+        self.running.push(Attempt { number, started: at, model });
+    }
+
+    /// An attempt ended.
+    pub(super) fn attempt_finished(&mut self, at: Timestamp, number: u32, outcome: &'static str) {
+        let Some(index) = self.running.iter().position(|attempt| attempt.number == number) else { return };
+        let attempt = self.running.remove(index);
+        let took = at.since(attempt.started).as_millis();
+        let mut attributes = vec![
+            integer(names::ATTEMPT_NUMBER, attempt.number),
+            string(names::ATTEMPT_OUTCOME, outcome),
+            integer(names::ATTEMPT_DURATION_MS, took),
+        ];
+        attributes.extend(attempt.model);
+        self.attempts.push(event(names::EVENT_ATTEMPT, at, attributes));
+    }
+
+    /// The span of a model call that ended.
+    pub(super) fn close_model(
+        mut self,
+        op: SpanId,
+        at: Timestamp,
+        end: &ModelCallEnd,
+        conversation: Option<KeyValue>,
+    ) -> Shape {
+        let outcome = end.outcome.label();
+        let failed = match end.outcome {
+            ModelOutcome::Ok | ModelOutcome::Cancelled => false,
+            ModelOutcome::Lost | ModelOutcome::Fault(_) => true,
+        };
+        self.cut_attempts(at, outcome);
+        self.attributes.extend(conversation);
+        self.attributes.push(string(names::MODEL_OUTCOME, outcome));
+        self.attributes.push(integer(names::RETRIES, end.attempts.saturating_sub(1)));
+        if let Some(reply) = &end.reply {
+            self.attributes.push(string(names::GEN_AI_RESPONSE_MODEL, &reply.model));
+            self.attributes.push(strings(names::GEN_AI_RESPONSE_FINISH_REASONS, &reply.finish_reason));
+        }
+        if end.outcome == ModelOutcome::Ok || end.usage.total() > 0 {
+            self.attributes.extend(usage(&end.usage));
+        }
+        let events = std::mem::take(&mut self.attempts);
+        self.shape(op, at, events, failed.then_some(outcome))
+    }
+
+    /// The span of a tool call that ended.
+    pub(super) fn close_tool(mut self, op: SpanId, at: Timestamp, end: &ToolCallEnd) -> Shape {
+        let outcome = end.outcome.label();
+        // Whoever stopped the session meant to; nothing went wrong with the tool.
+        let failed = end.outcome.is_error() && end.outcome != ToolOutcome::Cancelled;
+        self.cut_attempts(at, outcome);
+        self.attributes.push(string(names::TOOL_OUTCOME, outcome));
+        self.attributes.push(integer(names::RETRIES, end.attempts.saturating_sub(1)));
+        self.attributes.push(integer(names::TOOL_RESULT_TOKENS, end.observation.tokens));
+        self.attributes.extend(end.arguments_valid.map(|valid| KeyValue::new(names::TOOL_ARGUMENTS_VALID, valid)));
+        self.attributes.extend(self.effect.map(|effect| string(names::TOOL_EFFECT, effect.label())));
+        // One attempt says nothing that the span does not say itself.
+        let events = if self.attempts.len() > 1 { std::mem::take(&mut self.attempts) } else { Vec::new() };
+        self.shape(op, at, events, failed.then_some(outcome))
+    }
+
+    /// Attempts that were still running when their call ended share its outcome.
+    fn cut_attempts(&mut self, at: Timestamp, outcome: &'static str) {
+        while let Some(attempt) = self.running.first() {
+            self.attempt_finished(at, attempt.number, outcome);
+        }
+    }
+
+    fn shape(mut self, id: SpanId, to: Timestamp, events: Vec<Event>, error: Option<&'static str>) -> Shape {
+        self.attributes.extend(error.map(|error| string(names::ERROR_TYPE, error)));
+        Shape {
+            id,
+            parent: None,
+            parent_is_remote: false,
+            kind: self.kind,
+            name: self.name,
+            from: self.started,
+            to,
+            attributes: self.attributes,
+            events,
+            links: SpanLinks::default(),
+            status: error.map_or(Status::Unset, Status::error),
+        }
+    }
+}
+
+const fn purpose(purpose: CallPurpose) -> &'static str {
+    match purpose {
+        CallPurpose::Step => "step",
+        CallPurpose::WrapUp => "wrap_up",
+    }
+}
+
+fn usage(usage: &Usage) -> Vec<KeyValue> {
+    let mut attributes = vec![
+        integer(names::GEN_AI_USAGE_INPUT_TOKENS, usage.input),
+        integer(names::GEN_AI_USAGE_OUTPUT_TOKENS, usage.output),
+    ];
+    let parts = [
+        (names::GEN_AI_USAGE_CACHE_READ, usage.cache_read),
+        (names::GEN_AI_USAGE_CACHE_CREATION, usage.cache_write),
+        (names::GEN_AI_USAGE_REASONING, usage.reasoning),
+    ];
+    attributes.extend(parts.into_iter().filter(|part| part.1 > 0).map(|(key, tokens)| integer(key, tokens)));
+    if usage.estimated {
+        attributes.push(KeyValue::new(names::USAGE_ESTIMATED, true));
+    }
+    attributes
+}

@@ -1,0 +1,143 @@
+//! A session that is open, and the root span that it becomes. Knows nothing of single attempts.
+
+use std::collections::HashMap;
+
+use opentelemetry::{
+    KeyValue,
+    trace::{Event, Link, SpanKind, Status},
+};
+use opentelemetry_sdk::trace::{SpanData, SpanLinks};
+
+use super::{
+    Place, Shape,
+    attributes::{capped, integer, string},
+    call::OpenCall,
+    span, span_context,
+};
+use crate::{
+    core::{
+        SessionId, SessionStatus, SpanId, Timestamp,
+        fact::{ModelCallEnd, SessionEnd, SessionStarted, ToolCallEnd, TraceStart},
+    },
+    signal::names,
+};
+
+/// A session between its first and its last fact.
+#[derive(Debug)]
+pub(super) struct OpenSession {
+    started: Timestamp,
+    trace: TraceStart,
+    name: String,
+    conversation: Option<KeyValue>,
+    attributes: Vec<KeyValue>,
+    events: Vec<Event>,
+    calls: HashMap<SpanId, OpenCall>,
+}
+
+impl OpenSession {
+    /// The session that this fact opened.
+    pub(super) fn new(session: SessionId, at: Timestamp, start: &SessionStarted) -> Self {
+        let conversation = start.conversation_id.as_deref().map(|id| string(names::GEN_AI_CONVERSATION_ID, id));
+        let version = start.prompt.version.as_deref().map(|version| string(names::PROMPT_VERSION, version));
+        let mut attributes = vec![
+            string(names::GEN_AI_OPERATION_NAME, names::operation::INVOKE_AGENT),
+            string(names::GEN_AI_PROVIDER_NAME, &start.model.provider),
+            string(names::GEN_AI_AGENT_NAME, &start.agent),
+            string(names::GEN_AI_REQUEST_MODEL, &start.model.request_model),
+            string(names::SESSION_ID, &session.to_string()),
+            string(names::TASK_TYPE, &start.task_type),
+            string(names::PROMPT_NAME, &start.prompt.name),
+        ];
+        attributes.extend(conversation.clone());
+        attributes.extend(version);
+        Self {
+            started: at,
+            trace: start.trace.clone(),
+            name: format!("{} {}", names::operation::INVOKE_AGENT, capped(&start.agent)),
+            conversation,
+            attributes,
+            events: Vec::new(),
+            calls: HashMap::new(),
+        }
+    }
+
+    /// Something that happened to the session itself.
+    pub(super) fn note(&mut self, event: Event) {
+        self.events.push(event);
+    }
+
+    /// A call began.
+    pub(super) fn begin(&mut self, op: SpanId, call: OpenCall) {
+        self.calls.insert(op, call);
+    }
+
+    /// An open call; none where its beginning was not seen.
+    pub(super) fn call(&mut self, op: SpanId) -> Option<&mut OpenCall> {
+        self.calls.get_mut(&op)
+    }
+
+    /// A model call ended.
+    pub(super) fn end_model(&mut self, op: SpanId, at: Timestamp, end: &ModelCallEnd) -> Option<SpanData> {
+        let shape = self.calls.remove(&op)?.close_model(op, at, end, self.conversation.clone());
+        Some(span(self.place(), Shape { parent: Some(self.trace.root), ..shape }))
+    }
+
+    /// A tool call ended.
+    pub(super) fn end_tool(&mut self, op: SpanId, at: Timestamp, end: &ToolCallEnd) -> Option<SpanData> {
+        let shape = self.calls.remove(&op)?.close_tool(op, at, end);
+        Some(span(self.place(), Shape { parent: Some(self.trace.root), ..shape }))
+    }
+
+    /// The session ended.
+    pub(super) fn close(mut self, at: Timestamp, end: &SessionEnd) -> SpanData {
+        self.attributes.extend(totals(end));
+        let status = if end.status == SessionStatus::Error {
+            let cause = end.reason.map_or(end.status.label(), |reason| reason.label());
+            self.attributes.push(string(names::ERROR_TYPE, cause));
+            Status::error(cause)
+        } else {
+            Status::Unset
+        };
+        let shape = Shape {
+            id: self.trace.root,
+            parent: self.trace.parent,
+            parent_is_remote: self.trace.parent.is_some(),
+            kind: SpanKind::Internal,
+            links: self.links(),
+            name: self.name.clone(),
+            from: self.started,
+            to: at,
+            attributes: std::mem::take(&mut self.attributes),
+            events: std::mem::take(&mut self.events),
+            status,
+        };
+        span(self.place(), shape)
+    }
+
+    const fn place(&self) -> Place {
+        Place { trace: self.trace.trace_id, sampled: self.trace.sampled }
+    }
+
+    fn links(&self) -> SpanLinks {
+        let mut links = SpanLinks::default();
+        if let Some(link) = &self.trace.link {
+            // Whether the caller's trace is sampled is not in the journal, so no flag is claimed.
+            let place = Place { trace: link.trace_id, sampled: false };
+            links.links.push(Link::new(span_context(place, link.span_id, true), Vec::new(), 0));
+        }
+        links
+    }
+}
+
+fn totals(end: &SessionEnd) -> Vec<KeyValue> {
+    let mut attributes = vec![
+        string(names::STATUS, end.status.label()),
+        KeyValue::new(names::DEGRADED, end.degraded),
+        integer(names::SESSION_STEPS, end.steps),
+        integer(names::SESSION_INPUT_TOKENS, end.usage.input),
+        integer(names::SESSION_OUTPUT_TOKENS, end.usage.output),
+        integer(names::SESSION_ACTIVE_MS, end.active_ms),
+    ];
+    attributes.extend(end.reason.map(|reason| string(names::REASON, reason.label())));
+    attributes
+}

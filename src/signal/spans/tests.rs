@@ -1,0 +1,404 @@
+use opentelemetry::{SpanId as OtelSpanId, Value, trace::SpanKind};
+use serde_json::{Map, json};
+
+use super::*;
+use crate::core::{
+    Arguments, BlobHash, EndReason, FaultKind, Limits, ModelReply, Principal, SessionStatus, StreamId, ToolOutcome,
+    Usage,
+    fact::{
+        AttemptEnd, CallPurpose, JOURNAL_VERSION, Language, ModelCall, ModelCallEnd, ModelInfo, ModelOutcome,
+        Observation, PromptRef, SessionEnd, SpanLink, ToolCallBegin, ToolCallEnd, TraceStart,
+    },
+    id::ProcessId,
+    spec::Effect,
+};
+
+const SECOND: u64 = 1_000_000_000;
+
+fn session() -> SessionId {
+    SessionId::from_bytes([1; 16])
+}
+
+fn span_id(n: u8) -> SpanId {
+    SpanId::from_bytes([n; 8])
+}
+
+fn trace() -> TraceStart {
+    TraceStart { trace_id: session().trace_id(), root: span_id(1), sampled: true, parent: None, link: None }
+}
+
+fn model() -> ModelInfo {
+    ModelInfo {
+        name: "main".into(),
+        request_model: "claude-x".into(),
+        provider: "anthropic".into(),
+        context_window: 200_000,
+        max_output_tokens: 4096,
+    }
+}
+
+fn started(trace: TraceStart) -> Fact {
+    let hash = BlobHash::from_bytes([0; 32]);
+    Fact::SessionStarted(Box::new(SessionStarted {
+        version: JOURNAL_VERSION,
+        agent: "bank".into(),
+        task: "secret task".into(),
+        task_type: "spending".into(),
+        principal: Principal {
+            id: "C-001".into(),
+            scopes: Vec::new(),
+            roles: Vec::new(),
+            attributes: std::collections::BTreeMap::new(),
+        },
+        conversation_id: Some("conv-7".into()),
+        model: model(),
+        limits: Limits::default(),
+        language: Language::En,
+        prompt: PromptRef { name: "bank".into(), version: Some("3".into()), hash },
+        tools_hash: hash,
+        config_hash: hash,
+        trace,
+        metadata: Map::new(),
+    }))
+}
+
+fn model_started(op: SpanId) -> Fact {
+    let call = ModelCall {
+        step: 2,
+        purpose: CallPurpose::Step,
+        model: model(),
+        estimated_input_tokens: 90,
+        max_tokens: 1000,
+        body_hash: BlobHash::from_bytes([0; 32]),
+    };
+    Fact::ModelCallStarted { op, call: Box::new(call) }
+}
+
+fn model_finished(op: SpanId, outcome: ModelOutcome, usage: Usage) -> Fact {
+    let reply = (outcome == ModelOutcome::Ok).then(|| ModelReply {
+        text: "secret answer".into(),
+        calls: Vec::new(),
+        usage,
+        model: "claude-x-2".into(),
+        finish_reason: "end_turn".into(),
+    });
+    let end = ModelCallEnd { outcome, reply, usage, error: Some("secret error".into()), attempts: 2 };
+    Fact::ModelCallFinished { op, end: Box::new(end) }
+}
+
+fn tool_started(op: SpanId, tool: &str, known: bool) -> Fact {
+    let call = ToolCallBegin {
+        step: 1,
+        call_id: "call_1".into(),
+        tool: tool.into(),
+        known,
+        arguments: Arguments::Json(json!({"secret": 1})),
+    };
+    Fact::ToolCallStarted { op, call: Box::new(call) }
+}
+
+fn tool_finished(op: SpanId, outcome: ToolOutcome, attempts: u32) -> Fact {
+    let observation =
+        Observation { content: "secret result".into(), is_error: outcome.is_error(), tokens: 12, whole: None };
+    let end = ToolCallEnd {
+        call_id: "call_1".into(),
+        outcome,
+        observation,
+        arguments_valid: Some(true),
+        error: Some("secret error".into()),
+        attempts,
+    };
+    Fact::ToolCallFinished { op, end: Box::new(end) }
+}
+
+fn tool_attempt(call: SpanId, attempt: u32, outcome: ToolOutcome) -> [Fact; 2] {
+    [
+        Fact::ToolAttemptStarted { call, attempt, effect: Effect::Read },
+        Fact::ToolAttemptFinished { call, attempt, end: AttemptEnd { outcome, error: None } },
+    ]
+}
+
+fn finished(status: SessionStatus, reason: Option<EndReason>) -> Fact {
+    Fact::SessionFinished(Box::new(SessionEnd {
+        status,
+        reason,
+        answer: Some("secret answer".into()),
+        partial: None,
+        explanation: None,
+        degraded: false,
+        steps: 2,
+        usage: Usage { input: 300, output: 40, ..Usage::default() },
+        tools_called: vec!["lookup".into()],
+        context_peak: 0.1,
+        active_ms: 9000,
+    }))
+}
+
+/// A journal with one fact a second, from second 100.
+fn journal(facts: impl IntoIterator<Item = Fact>) -> Vec<Entry> {
+    facts
+        .into_iter()
+        .enumerate()
+        .map(|(place, fact)| Entry {
+            stream: StreamId::Session(session()),
+            seq: place as u64,
+            at: Timestamp::from_nanos((100 + place as u64) * SECOND),
+            fact,
+        })
+        .collect()
+}
+
+fn fold(facts: impl IntoIterator<Item = Fact>) -> Vec<SpanData> {
+    let mut fold = SpanFold::new();
+    journal(facts).iter().filter_map(|entry| fold.apply(entry)).collect()
+}
+
+fn seconds(n: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(n)
+}
+
+fn get<'a>(attributes: &'a [KeyValue], key: &str) -> Option<&'a Value> {
+    attributes.iter().find(|attribute| attribute.key.as_str() == key).map(|attribute| &attribute.value)
+}
+
+fn text(attributes: &[KeyValue], key: &str) -> Option<String> {
+    get(attributes, key).map(|value| value.as_str().into_owned())
+}
+
+fn int(attributes: &[KeyValue], key: &str) -> Option<i64> {
+    match get(attributes, key) {
+        Some(Value::I64(number)) => Some(*number),
+        _ => None,
+    }
+}
+
+fn whole_session() -> Vec<Fact> {
+    let mut facts = vec![started(trace()), model_started(span_id(2))];
+    facts.push(Fact::ModelAttemptStarted { call: span_id(2), attempt: 1, model: "main".into() });
+    facts.push(Fact::ModelAttemptFinished {
+        call: span_id(2),
+        attempt: 1,
+        end: AttemptEnd { outcome: ModelOutcome::Fault(FaultKind::Overloaded), error: Some("secret error".into()) },
+    });
+    facts.push(Fact::ModelAttemptStarted { call: span_id(2), attempt: 2, model: "spare".into() });
+    facts.push(Fact::ModelAttemptFinished {
+        call: span_id(2),
+        attempt: 2,
+        end: AttemptEnd { outcome: ModelOutcome::Ok, error: None },
+    });
+    let usage = Usage { input: 100, output: 20, cache_read: 60, ..Usage::default() };
+    facts.push(model_finished(span_id(2), ModelOutcome::Ok, usage));
+    facts.push(tool_started(span_id(3), "lookup", true));
+    facts.extend(tool_attempt(span_id(3), 1, ToolOutcome::Ok));
+    facts.push(tool_finished(span_id(3), ToolOutcome::Ok, 1));
+    facts.push(finished(SessionStatus::Done, None));
+    facts
+}
+
+#[test]
+fn a_session_gives_its_root_and_its_calls_right_under_it() {
+    let spans = fold(whole_session());
+    let names: Vec<_> = spans.iter().map(|span| span.name.as_ref()).collect();
+    assert_eq!(names, ["chat claude-x", "execute_tool lookup", "invoke_agent bank"]);
+    for span in &spans {
+        assert_eq!(span.span_context.trace_id().to_string(), "01".repeat(16));
+        assert!(span.span_context.is_sampled() && !span.span_context.is_remote());
+        assert_eq!(text(&span.attributes, "glassbox.session.id"), Some(format!("sess_{}", "01".repeat(16))));
+        assert_eq!(span.status, Status::Unset);
+        assert_eq!(get(&span.attributes, "error.type"), None);
+    }
+    let [chat, tool, root] = spans.as_slice() else { panic!("three spans") };
+    assert_eq!(chat.span_context.span_id(), OtelSpanId::from_bytes([2; 8]));
+    assert_eq!(tool.span_context.span_id(), OtelSpanId::from_bytes([3; 8]));
+    assert_eq!(root.span_context.span_id(), OtelSpanId::from_bytes([1; 8]));
+    assert_eq!(chat.parent_span_id, OtelSpanId::from_bytes([1; 8]));
+    assert_eq!(tool.parent_span_id, OtelSpanId::from_bytes([1; 8]));
+    assert_eq!(root.parent_span_id, OtelSpanId::INVALID);
+    assert_eq!((chat.start_time, chat.end_time), (seconds(101), seconds(106)));
+    assert_eq!((tool.start_time, tool.end_time), (seconds(107), seconds(110)));
+    assert_eq!((root.start_time, root.end_time), (seconds(100), seconds(111)));
+    let kinds: Vec<_> = spans.iter().map(|span| span.span_kind.clone()).collect();
+    assert_eq!(kinds, [SpanKind::Client, SpanKind::Internal, SpanKind::Internal]);
+}
+
+#[test]
+fn a_model_call_shows_its_tokens_and_each_attempt() {
+    let spans = fold(whole_session());
+    let (chat, root) = (&spans[0], &spans[2]);
+    assert_eq!(text(&chat.attributes, "gen_ai.response.model").as_deref(), Some("claude-x-2"));
+    assert_eq!(int(&chat.attributes, "gen_ai.usage.input_tokens"), Some(100));
+    assert_eq!(int(&chat.attributes, "gen_ai.usage.output_tokens"), Some(20));
+    assert_eq!(int(&chat.attributes, "gen_ai.usage.cache_read.input_tokens"), Some(60));
+    assert_eq!(int(&chat.attributes, "glassbox.step"), Some(2));
+    assert_eq!(int(&chat.attributes, "glassbox.retries"), Some(1));
+    assert_eq!(text(&chat.attributes, "gen_ai.conversation.id").as_deref(), Some("conv-7"));
+    let attempts: Vec<_> = chat
+        .events
+        .iter()
+        .map(|event| {
+            let outcome = text(&event.attributes, "glassbox.attempt.outcome").expect("an outcome");
+            (int(&event.attributes, "glassbox.attempt.number"), outcome, event.timestamp)
+        })
+        .collect();
+    assert_eq!(attempts, [(Some(1), "overloaded".into(), seconds(103)), (Some(2), "ok".into(), seconds(105))]);
+    assert_eq!(text(&chat.events[1].attributes, "glassbox.attempt.model").as_deref(), Some("spare"));
+    assert_eq!(int(&root.attributes, "gen_ai.usage.input_tokens"), None);
+    assert_eq!(int(&root.attributes, "glassbox.session.input_tokens"), Some(300));
+    assert_eq!(text(&root.attributes, "glassbox.prompt.version").as_deref(), Some("3"));
+    assert_eq!(text(&root.attributes, "glassbox.status").as_deref(), Some("done"));
+}
+
+#[test]
+fn the_same_journal_gives_the_same_spans() {
+    assert_eq!(fold(whole_session()), fold(whole_session()));
+}
+
+#[test]
+fn no_text_of_people_enters_a_span() {
+    let text = format!("{:?}", fold(whole_session()));
+    assert!(!text.contains("secret") && !text.contains("C-001"), "{text}");
+}
+
+#[test]
+fn only_faults_and_error_outcomes_are_errors() {
+    let tool = |outcome| {
+        fold([started(trace()), tool_started(span_id(3), "lookup", true), tool_finished(span_id(3), outcome, 0)])
+    };
+    for (outcome, error) in [
+        (ToolOutcome::Ok, None),
+        (ToolOutcome::Cancelled, None),
+        (ToolOutcome::Failed, Some("failed")),
+        (ToolOutcome::InvalidArguments, Some("invalid_arguments")),
+        (ToolOutcome::Lost, Some("lost")),
+    ] {
+        let span = tool(outcome).remove(0);
+        assert_eq!(text(&span.attributes, "error.type").as_deref(), error);
+        assert_eq!(span.status, error.map_or(Status::Unset, Status::error));
+    }
+    let chat = |outcome| {
+        fold([started(trace()), model_started(span_id(2)), model_finished(span_id(2), outcome, Usage::default())])
+    };
+    for (outcome, error) in [
+        (ModelOutcome::Cancelled, None),
+        (ModelOutcome::Lost, Some("lost")),
+        (ModelOutcome::Fault(FaultKind::Auth), Some("auth")),
+    ] {
+        let span = chat(outcome).remove(0);
+        assert_eq!(text(&span.attributes, "error.type").as_deref(), error);
+        assert_eq!(span.status, error.map_or(Status::Unset, Status::error));
+        assert_eq!(int(&span.attributes, "gen_ai.usage.input_tokens"), None, "nothing was counted");
+    }
+}
+
+#[test]
+fn a_root_is_an_error_only_where_its_session_is() {
+    let root = |status, reason| fold([started(trace()), finished(status, reason)]).remove(0);
+    let failed = root(SessionStatus::Error, Some(EndReason::ModelAuth));
+    assert_eq!(failed.status, Status::error("model_auth"));
+    assert_eq!(text(&failed.attributes, "error.type").as_deref(), Some("model_auth"));
+    let spent = root(SessionStatus::BudgetExceeded, Some(EndReason::Deadline));
+    assert_eq!(spent.status, Status::Unset);
+    assert_eq!(text(&spent.attributes, "glassbox.reason").as_deref(), Some("deadline"));
+    assert_eq!(root(SessionStatus::Cancelled, None).status, Status::Unset);
+}
+
+#[test]
+fn an_invented_tool_name_is_an_attribute_only() {
+    let facts = [
+        started(trace()),
+        tool_started(span_id(3), "made_up", false),
+        tool_finished(span_id(3), ToolOutcome::UnknownTool, 0),
+    ];
+    let span = fold(facts).remove(0);
+    assert_eq!(span.name, "execute_tool");
+    assert_eq!(text(&span.attributes, "gen_ai.tool.name").as_deref(), Some("made_up"));
+    assert_eq!(int(&span.attributes, "glassbox.retries"), Some(0));
+}
+
+#[test]
+fn a_retried_tool_shows_its_attempts_and_a_cut_one_shares_the_outcome() {
+    let mut facts = vec![started(trace()), tool_started(span_id(3), "lookup", true)];
+    facts.extend(tool_attempt(span_id(3), 1, ToolOutcome::Timeout));
+    facts.push(Fact::ToolAttemptStarted { call: span_id(3), attempt: 2, effect: Effect::Read });
+    facts.push(tool_finished(span_id(3), ToolOutcome::Lost, 2));
+    let span = fold(facts).remove(0);
+    let outcomes: Vec<_> =
+        span.events.iter().filter_map(|event| text(&event.attributes, "glassbox.attempt.outcome")).collect();
+    assert_eq!(outcomes, ["timeout", "lost"]);
+    assert_eq!(text(&span.attributes, "glassbox.tool.effect").as_deref(), Some("read"));
+}
+
+#[test]
+fn a_joined_trace_has_a_remote_parent_and_a_linked_one_a_link() {
+    let caller = TraceId::from_bytes([9; 16]);
+    let joined = TraceStart { trace_id: caller, parent: Some(span_id(8)), ..trace() };
+    let root = fold([started(joined), finished(SessionStatus::Done, None)]).remove(0);
+    assert_eq!(root.span_context.trace_id().to_string(), "09".repeat(16));
+    assert_eq!(root.parent_span_id, OtelSpanId::from_bytes([8; 8]));
+    assert!(root.parent_span_is_remote);
+    let linked = TraceStart { link: Some(SpanLink { trace_id: caller, span_id: span_id(8) }), ..trace() };
+    let root = fold([started(linked), finished(SessionStatus::Done, None)]).remove(0);
+    assert_eq!(root.parent_span_id, OtelSpanId::INVALID);
+    let link = &root.links[0].span_context;
+    assert_eq!((link.trace_id().to_string(), link.span_id()), ("09".repeat(16), OtelSpanId::from_bytes([8; 8])));
+    assert!(link.is_remote());
+}
+
+#[test]
+fn what_happens_to_the_session_is_an_event_of_its_root() {
+    let facts = [
+        started(trace()),
+        Fact::SessionSuspended { cause: SuspendCause::Drain },
+        Fact::SessionResumed { process: "proc".into() },
+        Fact::CancelRequested { by: "C-001".into() },
+        Fact::LimitReached { limit: Limit::TokenBudget, value: 50_000 },
+        Fact::HandedOver { cause: HandoverCause::SessionEnded, detail: "secret".into() },
+        finished(SessionStatus::BudgetExceeded, Some(EndReason::TokenBudget)),
+    ];
+    let root = fold(facts).remove(0);
+    let names: Vec<_> = root.events.iter().map(|event| event.name.as_ref()).collect();
+    let expected = ["session.suspended", "session.resumed", "session.cancel_requested", "limit_reached", "handed_over"];
+    assert_eq!(names, expected.map(|name| format!("glassbox.{name}")));
+    assert_eq!(int(&root.events[3].attributes, "glassbox.limit.value"), Some(50_000));
+    assert!(!format!("{root:?}").contains("C-001"));
+}
+
+#[test]
+fn an_unsampled_session_gives_nothing_and_holds_nothing() {
+    let mut facts = whole_session();
+    facts[0] = started(TraceStart { sampled: false, ..trace() });
+    assert_eq!(fold(facts), []);
+}
+
+#[test]
+fn a_fold_from_any_place_on_skips_what_it_did_not_see_begin() {
+    let whole = journal(whole_session());
+    for from in 1..whole.len() {
+        let mut fold = SpanFold::new();
+        assert_eq!(whole[from..].iter().filter_map(|entry| fold.apply(entry)).count(), 0, "from {from}");
+        assert_eq!(fold.open_sessions(), 0);
+    }
+    let mut fold = SpanFold::new();
+    fold.apply(&whole[0]);
+    assert_eq!(whole[5..].iter().filter_map(|entry| fold.apply(entry)).count(), 2, "the tool call and the root");
+    assert_eq!(fold.open_sessions(), 0, "a finished session is dropped");
+}
+
+#[test]
+fn the_system_journal_gives_no_span() {
+    let fact = Fact::ProcessStarted { version: "1".into(), surface: "run".into() };
+    let stream = StreamId::System(ProcessId::from_bytes([1; 16]));
+    assert_eq!(SpanFold::new().apply(&Entry { stream, seq: 0, at: Timestamp::from_nanos(0), fact }), None);
+}
+
+#[test]
+fn long_names_are_capped_and_too_many_events_are_counted() {
+    let long = "n".repeat(5000);
+    let mut facts = vec![started(trace()), tool_started(span_id(3), &long, true)];
+    facts.extend((1..=200).flat_map(|number| tool_attempt(span_id(3), number, ToolOutcome::Failed)));
+    facts.push(tool_finished(span_id(3), ToolOutcome::Failed, 200));
+    let span = fold(facts).remove(0);
+    assert_eq!(text(&span.attributes, "gen_ai.tool.name").map(|name| name.len()), Some(1024));
+    assert_eq!(span.name.len(), "execute_tool ".len() + 1024);
+    assert_eq!((span.events.len(), span.events.dropped_count), (128, 72));
+}
