@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
+use futures_util::FutureExt as _;
 use serde_json::json;
 
 use super::{Global, exit, live_view::LiveView, say};
@@ -91,7 +92,7 @@ async fn watch(mut handle: SessionHandle, mut reader: FeedReader, json: bool) ->
         }
     };
     interrupts.abort();
-    while let Some(entry) = reader.try_next() {
+    while let Some(Ok(entry)) = reader.next().now_or_never() {
         view.show(&entry);
     }
     view.end();

@@ -1,0 +1,179 @@
+//! Builds the sinks, in the order in which they see a committed fact: metrics, spans on their
+//! way to the collector, live readers, lines.
+
+use std::{path::Path, time::Duration};
+
+use super::Diagnostics;
+use crate::{
+    config::{self, Config},
+    core::{SessionId, Sink, port::Entropy},
+    signal::{
+        Feed, KeyedHash, Lines, MetricLabels, Metrics,
+        hash, lines, metrics,
+        otlp::{self, Pipeline, SpanCounters},
+    },
+};
+
+/// The hash key's file inside the data folder.
+const KEY_FILE: &str = "hash.key";
+/// Time for the last export at a stop.
+const LAST_EXPORT: Duration = Duration::from_secs(5);
+
+/// Why the signals could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The metric families.
+    #[error(transparent)]
+    Metrics(#[from] metrics::Error),
+    /// The hash key.
+    #[error("the key of the hashes: {0}")]
+    Hash(#[from] hash::Error),
+    /// The lines' output.
+    #[error("telemetry.events: {0}")]
+    Lines(#[from] lines::Error),
+    /// The export of traces.
+    #[error("telemetry.otlp: {0}")]
+    Otlp(#[from] otlp::Error),
+}
+
+/// Everything that reads facts.
+pub(super) struct Signals {
+    metrics: Metrics,
+    feed: Feed,
+    lines: Option<Lines>,
+    pipeline: Option<Pipeline>,
+    sample_ratio: f64,
+    filter: String,
+}
+
+impl Signals {
+    pub(super) fn start(
+        config: &Config,
+        data_dir: &Path,
+        events: &config::Events,
+        entropy: &dyn Entropy,
+    ) -> Result<Self, Error> {
+        let metrics = Metrics::new(&labels(config))?;
+        let feed = Feed::new(metrics.dropped("feed"));
+        let lines = match output(config.telemetry.events.as_ref().unwrap_or(events)) {
+            None => None,
+            Some(output) => {
+                let hash = keyed_hash(config, data_dir, entropy)?;
+                Some(Lines::new(output, hash, metrics.dropped("lines"))?)
+            }
+        };
+        let pipeline = match &config.telemetry.otlp {
+            None => None,
+            Some(otlp) => Some(start_pipeline(&config.telemetry, otlp, &metrics)?),
+        };
+        let (sample_ratio, filter) = (config.telemetry.sample_ratio, config.telemetry.log.clone());
+        Ok(Self { metrics, feed, lines, pipeline, sample_ratio, filter })
+    }
+
+    /// The sinks for the journal's writer, in their order.
+    pub(super) fn sinks(&self) -> Vec<Box<dyn Sink>> {
+        let spans = self.pipeline.as_ref().map(Pipeline::sink);
+        let lines = self.lines.as_ref().map(Lines::sink);
+        [Some(self.metrics.sink()), spans, Some(self.feed.sink()), lines].into_iter().flatten().collect()
+    }
+
+    pub(super) const fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    pub(super) const fn feed(&self) -> &Feed {
+        &self.feed
+    }
+
+    pub(super) fn diagnostics(&self) -> Diagnostics {
+        Diagnostics::new(&self.filter, self.pipeline.clone())
+    }
+
+    /// The head decision for a new session: its id is random, so its first bits are a fair draw,
+    /// the same in every process.
+    pub(super) fn samples(&self, id: SessionId) -> bool {
+        let bytes = id.to_bytes();
+        let draw = u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        f64::from(draw) < self.sample_ratio * (f64::from(u32::MAX) + 1.0)
+    }
+
+    /// Writes out what is left; telemetry is the last to stop.
+    pub(super) async fn stop(&self) {
+        let (lines, pipeline) = (self.lines.clone(), self.pipeline.clone());
+        let stop = tokio::task::spawn_blocking(move || {
+            if let Some(lines) = lines {
+                lines.stop();
+            }
+            pipeline.map(|pipeline| pipeline.shutdown(LAST_EXPORT))
+        });
+        if let Ok(Some(counts)) = stop.await
+            && counts.failed + counts.dropped > 0
+        {
+            tracing::warn!(
+                target: "glassbox",
+                acknowledged = counts.acknowledged,
+                failed = counts.failed,
+                dropped = counts.dropped,
+                "spans were lost on their way to the collector"
+            );
+        }
+    }
+}
+
+fn labels(config: &Config) -> MetricLabels {
+    MetricLabels {
+        agents: config.agents.iter().map(|(name, agent)| (name.clone(), agent.task_types.clone())).collect(),
+        models: config
+            .models
+            .iter()
+            .map(|(name, model)| (name.clone(), model.provider.label().to_owned(), model.request_model.clone()))
+            .collect(),
+        tools: config.tools.keys().cloned().collect(),
+        sinks: vec!["feed", "lines", "otlp"],
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    }
+}
+
+fn output(events: &config::Events) -> Option<lines::Output> {
+    match events {
+        config::Events::Off => None,
+        config::Events::Stdout => Some(lines::Output::Stdout),
+        config::Events::File(path) => Some(lines::Output::File(path.clone())),
+    }
+}
+
+fn keyed_hash(config: &Config, data_dir: &Path, entropy: &dyn Entropy) -> Result<KeyedHash, hash::Error> {
+    match &config.privacy.hash_key {
+        Some(key) => KeyedHash::from_key(key.expose().as_bytes()),
+        None => KeyedHash::load_or_create(&data_dir.join(KEY_FILE), entropy),
+    }
+}
+
+fn start_pipeline(
+    telemetry: &config::Telemetry,
+    config: &config::Otlp,
+    metrics: &Metrics,
+) -> Result<Pipeline, otlp::Error> {
+    let protocol = match config.protocol {
+        config::Protocol::Grpc => otlp::Protocol::Grpc,
+        config::Protocol::HttpProtobuf => otlp::Protocol::HttpProtobuf,
+    };
+    let defaults = otlp::Config::new(&config.endpoint, protocol);
+    let settled = otlp::Config {
+        headers: config.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+        timeout: config.timeout,
+        compression: config.gzip.then_some(otlp::Compression::Gzip),
+        service_name: telemetry.service_name.clone(),
+        resource: telemetry.resource_attributes.clone().into_iter().collect(),
+        queue_size: config.queue_size,
+        batch_size: config.batch_size,
+        ..defaults
+    };
+    // A span that the collector refused and one that found no room are both lost to the reader.
+    let counters = SpanCounters {
+        acknowledged: metrics.spans_acknowledged(),
+        failed: metrics.dropped("otlp"),
+        dropped: metrics.dropped("otlp"),
+    };
+    Pipeline::start(settled, counters)
+}
