@@ -260,7 +260,7 @@ impl Pipeline {
 
 impl Sink for SpanSink {
     fn name(&self) -> &'static str {
-        "spans"
+        "otlp"
     }
 
     fn publish(&mut self, entries: &[Arc<Entry>]) {

@@ -80,22 +80,7 @@ impl Sender {
     fn run(self, lane: &Lane, on_ack: Option<&OnAck>) {
         // Spans of the client libraries on this thread would be sent by themselves.
         let _silence = Context::enter_telemetry_suppressed_scope();
-        while let Some(batch) = lane.next() {
-            let ids: Vec<_> =
-                batch.iter().map(|span| (span.span_context.trace_id(), span.span_context.span_id())).collect();
-            let sent = ids.len() as u64;
-            // A panic of the exporter costs its batch, not the thread.
-            let taken = catch_unwind(AssertUnwindSafe(|| self.send(batch)));
-            let answered = matches!(taken, Ok(Some(_)));
-            let rejected = taken.ok().flatten().unwrap_or(sent);
-            if lane.settle(sent.saturating_sub(rejected))
-                && answered
-                && let Some(on_ack) = on_ack
-            {
-                // The collector has the last word on rejected spans too: they are not sent again.
-                let _ = catch_unwind(AssertUnwindSafe(|| on_ack(&ids)));
-            }
-        }
+        drive(lane, on_ack, |batch| self.send(batch));
         if let Some(runtime) = self.runtime {
             runtime.shutdown_background();
         }
@@ -117,6 +102,23 @@ impl Sender {
         match &self.runtime {
             Some(runtime) => runtime.block_on(future),
             None => park_on(future),
+        }
+    }
+}
+
+/// Sends batch after batch until the lane is closed and empty. `send` gives how many spans of a
+/// batch the collector rejected, or nothing where it did not answer.
+fn drive(lane: &Lane, on_ack: Option<&OnAck>, send: impl Fn(Vec<SpanData>) -> Option<u64>) {
+    while let Some(batch) = lane.next() {
+        let ids: Vec<_> =
+            batch.iter().map(|span| (span.span_context.trace_id(), span.span_context.span_id())).collect();
+        let sent = ids.len() as u64;
+        // A panic of the exporter costs its batch, not the thread.
+        let answer = catch_unwind(AssertUnwindSafe(|| send(batch))).ok().flatten();
+        let in_time = lane.settle(sent.saturating_sub(answer.unwrap_or(sent)));
+        if let Some(on_ack) = on_ack.filter(|_| in_time && answer.is_some()) {
+            // The collector has the last word on rejected spans too: they are not sent again.
+            let _ = catch_unwind(AssertUnwindSafe(|| on_ack(&ids)));
         }
     }
 }
@@ -190,7 +192,42 @@ fn endpoint(config: &Config) -> Result<String, Error> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::{sync::Mutex, time::Duration};
+
+    use super::{
+        super::lane::tests::{lane, root},
+        *,
+    };
+    use crate::signal::otlp::Counts;
+
+    #[test]
+    fn a_panic_costs_its_batch_and_a_late_answer_is_not_counted_again() {
+        let lane = Arc::new(lane(|config| config.batch_size = 1));
+        let heard = Arc::new(Mutex::new(0));
+        let hearing = Arc::clone(&heard);
+        let on_ack: OnAck = Arc::new(move |ids| *hearing.lock().unwrap() += ids.len());
+        for _ in 0..3 {
+            lane.offer(root("span"));
+        }
+        let calls = Mutex::new(0);
+        drive(&lane, Some(&on_ack), |_| {
+            let mut calls = calls.lock().unwrap();
+            *calls += 1;
+            match *calls {
+                1 => {
+                    drop(calls);
+                    panic!("the exporter's own fault")
+                }
+                2 => Some(0),
+                _ => {
+                    lane.shutdown(Duration::ZERO);
+                    Some(0)
+                }
+            }
+        });
+        assert_eq!(lane.counts(), Counts { acknowledged: 1, failed: 2, dropped: 0 });
+        assert_eq!(*heard.lock().unwrap(), 1);
+    }
 
     #[test]
     fn the_path_is_appended_once_and_for_http_only() {

@@ -202,3 +202,82 @@ fn attributes(attributes: &[KeyValue]) -> usize {
     };
     attributes.iter().map(|attribute| 8 + attribute.key.as_str().len() + value(&attribute.value)).sum()
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use opentelemetry::{
+        InstrumentationScope, SpanId, TraceFlags, TraceId,
+        trace::{SpanContext, SpanKind, Status, TraceState},
+    };
+    use opentelemetry_sdk::trace::{SpanEvents, SpanLinks};
+    use prometheus::IntCounter;
+
+    use super::*;
+    use crate::signal::otlp::Protocol;
+
+    /// A lane that never waits for a batch to fill.
+    pub(in crate::signal::otlp) fn lane(change: impl FnOnce(&mut Config)) -> Lane {
+        let mut config = Config::new("http://127.0.0.1:1", Protocol::Grpc);
+        config.schedule_delay = Duration::ZERO;
+        change(&mut config);
+        let counter = |name| IntCounter::new(name, name).expect("a good name");
+        let counters = SpanCounters {
+            acknowledged: counter("acknowledged"),
+            failed: counter("failed"),
+            dropped: counter("dropped"),
+        };
+        Lane::new(&config, counters)
+    }
+
+    /// A root span that is nothing but its name.
+    pub(in crate::signal::otlp) fn root(name: &str) -> SpanData {
+        let (trace, span) = (TraceId::from_bytes([1; 16]), SpanId::from_bytes([1; 8]));
+        SpanData {
+            span_context: SpanContext::new(trace, span, TraceFlags::SAMPLED, false, TraceState::default()),
+            parent_span_id: SpanId::INVALID,
+            parent_span_is_remote: false,
+            span_kind: SpanKind::Internal,
+            name: name.to_owned().into(),
+            start_time: std::time::UNIX_EPOCH,
+            end_time: std::time::UNIX_EPOCH,
+            attributes: Vec::new(),
+            dropped_attributes_count: 0,
+            events: SpanEvents::default(),
+            links: SpanLinks::default(),
+            status: Status::Unset,
+            instrumentation_scope: InstrumentationScope::builder("test").build(),
+        }
+    }
+
+    #[test]
+    fn a_batch_is_cut_by_bytes_too_and_a_giant_goes_alone() {
+        let lane = lane(|_| {});
+        for size in [1_200_000, 1_200_000, 3_000_000, 10, 10] {
+            assert!(lane.offer(root(&"x".repeat(size))));
+        }
+        let mut batches = Vec::new();
+        for _ in 0..4 {
+            let batch = lane.next().expect("a batch").len() as u64;
+            assert!(lane.settle(batch));
+            batches.push(batch);
+        }
+        assert_eq!(batches, [1, 1, 1, 2]);
+        assert_eq!(lane.counts(), Counts { acknowledged: 5, failed: 0, dropped: 0 });
+    }
+
+    #[test]
+    fn what_is_left_at_the_end_is_counted_once() {
+        let lane = lane(|config| (config.queue_size, config.batch_size) = (3, 2));
+        let taken: Vec<_> = (0..5).map(|_| lane.offer(root("span"))).collect();
+        assert_eq!(taken, [true, true, true, false, false]);
+        assert_eq!(lane.next().map(|batch| batch.len()), Some(2));
+        let end = Counts { acknowledged: 0, failed: 2, dropped: 3 };
+        assert_eq!(lane.shutdown(Duration::ZERO), end);
+        assert!(!lane.settle(2), "too late");
+        assert_eq!(lane.next(), None);
+        assert_eq!(lane.shutdown(Duration::ZERO), end);
+        assert!(!lane.offer(root("span")));
+        assert_eq!(lane.counts().dropped, 4);
+        assert!(lane.flush(Duration::ZERO), "nothing is open");
+    }
+}

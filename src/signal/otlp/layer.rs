@@ -51,7 +51,8 @@ impl SpanProcessor for Tap {
     }
 }
 
-/// The layer for a subscriber; it carries its own filter and narrows no other layer.
+/// The layer for a subscriber; it carries its own filter and narrows no other layer. An event of
+/// level `ERROR` marks the span around it as failed, which the bridge does not let us change.
 pub(super) fn layer<S>(tracer: SdkTracer) -> impl Layer<S> + Send + Sync + use<S>
 where
     S: Subscriber + for<'span> LookupSpan<'span> + Send + Sync,
@@ -62,8 +63,6 @@ where
         .with_threads(false)
         .with_target(false)
         .with_tracked_inactivity(false)
-        // A tool that logs an error and goes on has not failed.
-        .with_error_events_to_status(false)
         .with_filter(filter_fn(wanted).with_max_level_hint(LevelFilter::INFO))
 }
 
