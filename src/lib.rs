@@ -14,6 +14,7 @@
 //!
 //! ARCHITECTURE.md says why.
 
+pub mod config;
 pub mod core;
 pub mod journal;
 pub mod machine;

@@ -7,3 +7,6 @@ mod semconv;
 mod store_conformance;
 mod store_sqlite;
 mod tidy;
+//! The integration tests: one binary, a module for each part.
+
+mod config;

@@ -1,0 +1,278 @@
+//! The configuration: one YAML file, the environment over it, and a built-in default.
+//!
+//! It answers plain typed data, and keeps nothing that runs. It must never know how a part is
+//! built from it, and never prints a secret. Every mistake is found in one reading and told with
+//! its line, its key and what would be right.
+//!
+//! What wins, from the strongest: `GLASSBOX__` variables, the file, the standard `OTEL_` variables
+//! (for `telemetry` only), the defaults. With no file the built-in `default.yaml` is the file; a
+//! file replaces it as a whole.
+
+mod agents;
+mod effective;
+mod env;
+mod otel;
+mod reader;
+mod report;
+mod resilience;
+mod scalar;
+mod secret;
+mod service;
+mod telemetry;
+mod tree;
+mod units;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::File,
+    io::Read as _,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use self::{reader::Reader, secret::Vault};
+
+pub use self::{
+    agents::{Agent, Builtin, Model, Provider, Script, Tool},
+    env::process as process_environment,
+    report::{Mistake, Place, Report},
+    resilience::{CircuitBreaker, Exception, RateLimits, RetryPolicy, ToolRate},
+    service::{Auth, Privacy, Server, Store, Synchronous},
+    telemetry::{Events, Otlp, Protocol, Telemetry},
+};
+
+/// The built-in configuration, the bank assistant; it names every key, with a line on each.
+pub const DEFAULT_YAML: &str = include_str!("config/default.yaml");
+
+/// Bytes of a configuration file at the most.
+const MAX_FILE: u64 = 1 << 20;
+const EMBEDDED: &str = "default.yaml (built in)";
+
+/// Where a configuration comes from.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// The file; none is the built-in default.
+    pub file: Option<PathBuf>,
+    /// The variables, as [`process_environment`] gives them.
+    pub env: BTreeMap<String, String>,
+}
+
+/// A configuration that was found right: names that are used are declared, values are in range.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// By name; at least one.
+    pub agents: BTreeMap<String, Agent>,
+    /// By name.
+    pub models: BTreeMap<String, Model>,
+    /// By the name that models call.
+    pub tools: BTreeMap<String, Tool>,
+    /// For model calls.
+    pub llm_retry_policy: RetryPolicy,
+    /// For tool calls whose effect allows it.
+    pub tool_retry_policy: RetryPolicy,
+    /// Of every tool and every model.
+    pub circuit_breaker: CircuitBreaker,
+    /// Of principals and tools.
+    pub rate_limits: RateLimits,
+    /// Where sessions are kept.
+    pub store: Store,
+    /// The HTTP API.
+    pub server: Server,
+    /// Who callers are.
+    pub auth: Auth,
+    /// Where the signals go.
+    pub telemetry: Telemetry,
+    /// How people are kept out of them.
+    pub privacy: Privacy,
+}
+
+impl Config {
+    /// Reads and checks a configuration. Errors: all mistakes together.
+    pub fn load(sources: &Sources) -> Result<Self, Report> {
+        let Some(path) = &sources.file else {
+            return Self::from_text(EMBEDDED, DEFAULT_YAML.as_bytes(), Path::new(""), &sources.env);
+        };
+        let name = path.display().to_string();
+        let alone = |wrong: String| Report::new(&name, vec![Mistake::new(Place::File, "", wrong)]);
+        let mut bytes = Vec::new();
+        File::open(path)
+            .and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes))
+            .map_err(|error| alone(format!("cannot be read: {error}")))?;
+        Self::from_text(&name, &bytes, path.parent().unwrap_or(Path::new("")), &sources.env)
+    }
+
+    /// The built-in default, with nothing from the environment.
+    pub fn embedded() -> Self {
+        Self::load(&Sources::default()).expect("the built-in default is right, which a test holds")
+    }
+
+    /// Reads a configuration that is already in memory. `name` stands in the report; relative
+    /// paths begin at `folder`. Errors: all mistakes together.
+    pub fn from_text(name: &str, bytes: &[u8], folder: &Path, env: &BTreeMap<String, String>) -> Result<Self, Report> {
+        let (config, _) = read(name, bytes, folder, env)?;
+        Ok(config)
+    }
+
+    /// Everything as it took effect, as YAML; secrets are `[secret]`. The same for the same values.
+    pub fn effective_yaml(&self) -> String {
+        effective::yaml(self)
+    }
+
+    /// What decides how an agent's sessions run, as JSON with sorted keys, to be hashed. None for
+    /// a name that is not declared.
+    pub fn agent_fingerprint(&self, agent: &str) -> Option<String> {
+        effective::fingerprint(self, agent)
+    }
+
+    /// The agent of a caller who names none: the only one, if there is only one.
+    pub fn default_agent(&self) -> Option<&str> {
+        let mut names = self.agents.keys();
+        names.next().filter(|_| names.next().is_none()).map(String::as_str)
+    }
+
+    /// What is allowed but rarely meant, one phrase each, for `check`.
+    pub fn hints(&self) -> Vec<String> {
+        let mut hints = Vec::new();
+        for (name, tool) in &self.tools {
+            if !(Duration::from_secs(10)..=Duration::from_secs(30)).contains(&tool.timeout) {
+                let timeout = units::write_duration(tool.timeout);
+                hints.push(format!("tools.{name}.timeout: 10s to 30s are recommended, this is {timeout}"));
+            }
+            if !self.agents.values().any(|agent| agent.tools.contains(name)) {
+                hints.push(format!("tools.{name}: no agent uses it"));
+            }
+            let missing: Vec<&str> = tool.scopes.iter().map(String::as_str).collect();
+            let missing =
+                missing.into_iter().filter(|scope| !self.auth.default_principal.scopes.iter().any(|own| own == scope));
+            for scope in missing {
+                hints.push(format!("tools.{name}.scopes: auth.default_principal does not hold {scope}"));
+            }
+        }
+        for name in self.models.keys().filter(|name| !self.agents.values().any(|agent| agent.model == **name)) {
+            hints.push(format!("models.{name}: no agent uses it"));
+        }
+        if self.store == Store::Memory {
+            hints.push("store.kind: memory forgets every session at a restart".to_owned());
+        }
+        hints
+    }
+}
+
+/// The configuration, and every key that was asked for.
+fn read(
+    name: &str,
+    bytes: &[u8],
+    folder: &Path,
+    env: &BTreeMap<String, String>,
+) -> Result<(Config, BTreeSet<String>), Report> {
+    let alone = |mistake: Mistake| Report::new(name, vec![mistake]);
+    let text = text_of(bytes).map_err(alone)?;
+    let mut tree = tree::parse(text, None).map_err(alone)?;
+    tree.mistakes.extend(env::override_keys(&mut tree.root, env));
+
+    let reader = Reader::new(tree.mistakes);
+    let config = sections(&reader, &tree.root, Vault { env, folder });
+    let (mistakes, known) = reader.finish();
+    if mistakes.is_empty() { Ok((config, known)) } else { Err(Report::new(name, mistakes)) }
+}
+
+fn sections(reader: &Reader, root: &tree::Node, vault: Vault<'_>) -> Config {
+    let root = reader.root(root);
+    let otel = otel::Otel { env: vault.env, reader };
+    Config {
+        agents: agents::read_agents(&root),
+        models: agents::read_models(&root, vault),
+        tools: agents::read_tools(&root),
+        llm_retry_policy: resilience::read_retry(&root.section("llm_retry_policy"), RetryPolicy::llm()),
+        tool_retry_policy: resilience::read_retry(&root.section("tool_retry_policy"), RetryPolicy::tool()),
+        circuit_breaker: resilience::read_breaker(&root.section("circuit_breaker")),
+        rate_limits: resilience::read_rate_limits(&root.section("rate_limits"), &root.names("tools")),
+        store: service::read_store(&root.section("store")),
+        server: service::read_server(&root.section("server")),
+        auth: service::read_auth(&root.section("auth")),
+        telemetry: telemetry::read(&root.section("telemetry"), &otel, vault),
+        privacy: service::read_privacy(&root.section("privacy"), vault),
+    }
+}
+
+fn text_of(bytes: &[u8]) -> Result<&str, Mistake> {
+    if bytes.len() as u64 > MAX_FILE {
+        return Err(Mistake::new(Place::File, "", "is larger than 1 MiB; a configuration is not"));
+    }
+    std::str::from_utf8(bytes).map_err(|error| {
+        let before = &bytes[..error.valid_up_to()];
+        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+        let start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let column = 1 + String::from_utf8_lossy(&before[start..]).chars().count();
+        Mistake::new(Place::At { line, column }, "", "this byte is not UTF-8; save the file as UTF-8")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys_of(node: &tree::Node, path: &str, found: &mut BTreeSet<String>) {
+        for (key, below) in node.entries().unwrap_or_default() {
+            let free = matches!(
+                path,
+                "agents"
+                    | "models"
+                    | "tools"
+                    | "rate_limits.tools"
+                    | "telemetry.otlp.headers"
+                    | "telemetry.resource_attributes"
+                    | "auth.default_principal.attributes"
+            );
+            let path = tree::join(path, if free { "*" } else { &key.text });
+            found.insert(path.clone());
+            keys_of(below, &path, found);
+        }
+    }
+
+    /// The default with every key that it only mentions switched on.
+    fn uncommented() -> String {
+        let line = |line: &str| {
+            if line.starts_with("##") {
+                line.to_owned()
+            } else {
+                line.replacen("# ", "", usize::from(line.starts_with("# ")))
+            }
+        };
+        DEFAULT_YAML.lines().map(|text| line(text) + "\n").collect()
+    }
+
+    #[test]
+    fn the_default_names_every_key_and_each_with_a_comment() {
+        let env = BTreeMap::from([("GLASSBOX_HASH_KEY".to_owned(), "k".repeat(32))]);
+        let text = uncommented();
+        let (_, known) = read("all", text.as_bytes(), Path::new(""), &env).unwrap_or_else(|report| panic!("{report}"));
+        let mut named = BTreeSet::new();
+        keys_of(&tree::parse(&text, None).unwrap_or_else(|wrong| panic!("{wrong:?}")).root, "", &mut named);
+        let missing: Vec<_> = known.difference(&named).collect();
+        assert!(missing.is_empty(), "not in default.yaml: {missing:?}");
+        for line in text.lines().filter(|line| line.contains(':') && !line.trim_start().starts_with('#')) {
+            let prompt = line.trim_start().chars().next().is_some_and(|c| !c.is_ascii());
+            assert!(prompt || line.contains(" # "), "no comment: {line}");
+        }
+    }
+
+    #[test]
+    fn what_the_default_mentions_in_comments_is_what_is_implied() {
+        let env = BTreeMap::from([("GLASSBOX_HASH_KEY".to_owned(), "k".repeat(32))]);
+        let (mut all, _) =
+            read("all", uncommented().as_bytes(), Path::new(""), &env).unwrap_or_else(|report| panic!("{report}"));
+        // Four keys have no default to mention; they stand there as examples.
+        all.privacy.hash_key = None;
+        all.telemetry.otlp = None;
+        all.telemetry.resource_attributes.clear();
+        all.telemetry.events = None;
+        all.rate_limits.tools.clear();
+        all.auth.default_principal.attributes.clear();
+        all.agents.values_mut().for_each(|agent| agent.prompt_version = None);
+        all.tools.values_mut().for_each(|tool| tool.description = None);
+        let mut plain = Config::embedded();
+        plain.agents.values_mut().for_each(|agent| agent.prompt_version = None);
+        assert_eq!(all, plain);
+    }
+}

@@ -1,0 +1,277 @@
+//! `agents`, `models` and `tools`: who does what with which means.
+
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+
+use super::{
+    reader::Section,
+    scalar::{self, Read},
+    secret::Vault,
+};
+use crate::core::{
+    Effect, Limits,
+    fact::{Language, ModelInfo},
+    spec::{Confirm, DEFAULT_TOOL_TIMEOUT},
+};
+
+/// A named agent: a prompt, a model, tools and limits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Agent {
+    /// What the model is told before the task.
+    pub system_prompt: String,
+    /// The version of that text, for traces and comparisons.
+    pub prompt_version: Option<String>,
+    /// The language of what a customer reads.
+    pub language: Language,
+    /// The name of its model, a key of `models`.
+    pub model: String,
+    /// The names of its tools, keys of `tools`.
+    pub tools: Vec<String>,
+    /// Where its sessions are stopped.
+    pub limits: Limits,
+    /// The kinds of task that a caller may name, labels in metrics; never empty.
+    pub task_types: Vec<String>,
+}
+
+/// A model as configured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Model {
+    /// Who answers.
+    pub provider: Provider,
+    /// The name that the provider knows.
+    pub request_model: String,
+    /// Tokens that fit into one request and its reply.
+    pub context_window: u64,
+    /// Output tokens of one reply at the most.
+    pub max_output_tokens: u64,
+    /// Time of one attempt.
+    pub timeout: Duration,
+}
+
+/// Who answers for a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Provider {
+    /// Replies from a script: no key, no network.
+    Scripted(Script),
+}
+
+/// Where a script is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Script {
+    /// The bank assistant's, a part of the program.
+    Bank,
+    /// A file.
+    File(PathBuf),
+}
+
+/// A tool as configured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tool {
+    /// The code behind it.
+    pub builtin: Builtin,
+    /// What the model is told of it, where it differs from the built-in text.
+    pub description: Option<String>,
+    /// What a call changes.
+    pub effect: Effect,
+    /// Whether a person must agree.
+    pub confirm: Confirm,
+    /// Time of one attempt.
+    pub timeout: Duration,
+    /// Scopes that the principal must hold.
+    pub scopes: Vec<String>,
+}
+
+/// The tools that are a part of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Builtin {
+    /// The customer's spending for one category and month.
+    TxnSum,
+    /// Blocks the customer's card.
+    CardBlock,
+}
+
+impl Agent {
+    /// The kind of a task that names none: `other` where it is declared, else the first.
+    pub fn default_task_type(&self) -> &str {
+        let other = self.task_types.iter().find(|name| *name == "other");
+        other.or(self.task_types.first()).map_or("other", String::as_str)
+    }
+}
+
+impl Model {
+    /// The model as a session's first fact describes it.
+    pub fn info(&self, name: &str) -> ModelInfo {
+        ModelInfo {
+            name: name.to_owned(),
+            request_model: self.request_model.clone(),
+            provider: self.provider.label().to_owned(),
+            context_window: self.context_window,
+            max_output_tokens: self.max_output_tokens,
+        }
+    }
+}
+
+impl Provider {
+    /// The word in configuration and `gen_ai.provider.name`.
+    pub const fn label(&self) -> &'static str {
+        match self {
+            Self::Scripted(_) => "scripted",
+        }
+    }
+}
+
+impl Builtin {
+    /// Every one, with its word in configuration.
+    pub const ALL: [(&'static str, Self); 2] = [("txn_sum", Self::TxnSum), ("card_block", Self::CardBlock)];
+
+    /// The word in configuration.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::TxnSum => "txn_sum",
+            Self::CardBlock => "card_block",
+        }
+    }
+
+    const fn effect(self) -> Effect {
+        match self {
+            Self::TxnSum => Effect::Read,
+            Self::CardBlock => Effect::Unsafe,
+        }
+    }
+
+    const fn confirm(self) -> Confirm {
+        match self {
+            Self::TxnSum => Confirm::Never,
+            Self::CardBlock => Confirm::AskCustomer,
+        }
+    }
+}
+
+pub(super) fn read_agents(root: &Section<'_>) -> BTreeMap<String, Agent> {
+    let (models, tools) = (root.names("models"), root.names("tools"));
+    let entries = root.named("agents", label_name);
+    if entries.is_empty() {
+        root.wrong("agents", "must declare at least one agent");
+    }
+    entries.into_iter().map(|(name, section)| (name, read_agent(&section, &models, &tools))).collect()
+}
+
+pub(super) fn read_models(root: &Section<'_>, vault: Vault<'_>) -> BTreeMap<String, Model> {
+    let entries = root.named("models", model_name);
+    entries.into_iter().map(|(name, section)| (name.clone(), read_model(&section, &name, vault))).collect()
+}
+
+pub(super) fn read_tools(root: &Section<'_>) -> BTreeMap<String, Tool> {
+    root.named("tools", tool_name).into_iter().map(|(name, section)| (name, read_tool(&section))).collect()
+}
+
+/// Names of agents and task types are label values and parts of paths.
+pub(super) fn label_name(name: &str) -> Read<()> {
+    let right = "must be small letters, digits and _, and begin with a letter";
+    let (first, rest) = (name.chars().next(), name.chars().skip(1));
+    let fits = first.is_some_and(|c| c.is_ascii_lowercase())
+        && rest.clone().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    if !fits {
+        return Err(right.to_owned());
+    }
+    // Two underscores stand for one level down in the names of variables.
+    if name.contains("__") || name.len() > 64 {
+        return Err("must have at most 64 characters and no two underscores in a row".to_owned());
+    }
+    Ok(())
+}
+
+/// Names of tools go to providers, all of which take these characters.
+pub(super) fn tool_name(name: &str) -> Read<()> {
+    let fits = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+    if !fits || name.is_empty() || name.len() > 64 {
+        return Err("must be 1 to 64 letters, digits, _ and -, for providers take no others".to_owned());
+    }
+    Ok(())
+}
+
+fn model_name(name: &str) -> Read<()> {
+    let fits = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
+    if !fits || name.is_empty() || name.len() > 64 {
+        return Err("must be 1 to 64 letters, digits, dots, _ and -".to_owned());
+    }
+    Ok(())
+}
+
+fn read_agent(section: &Section<'_>, models: &[String], tools: &[String]) -> Agent {
+    let languages = [("ru", Language::Ru), ("en", Language::En)];
+    let task_types = section.list("task_types", |node| {
+        let name = scalar::text(node)?;
+        label_name(&name).map(|()| name)
+    });
+    if task_types.as_ref().is_some_and(Vec::is_empty) {
+        section.wrong("task_types", "must name at least one kind of task, such as [other]");
+    }
+    Agent {
+        system_prompt: section.need("system_prompt", scalar::text).unwrap_or_default(),
+        prompt_version: section.get("prompt_version", scalar::text),
+        language: section.get("language", scalar::word(&languages)).unwrap_or_default(),
+        model: section.need("model", scalar::name_of(models, "a model under models")).unwrap_or_default(),
+        tools: section.list("tools", scalar::name_of(tools, "a tool under tools")).unwrap_or_default(),
+        limits: read_limits(&section.section("limits")),
+        task_types: task_types.unwrap_or_else(|| vec!["other".to_owned()]),
+    }
+}
+
+fn read_limits(section: &Section<'_>) -> Limits {
+    let normal = Limits::default();
+    let presets = [
+        ("default", normal.clone()),
+        ("simple", Limits { max_iterations: 5, ..normal.clone() }),
+        // The seed asks for more steps with a stricter budget; it gives no number for that.
+        ("research", Limits { max_iterations: 25, token_budget: 40_000, ..normal }),
+    ];
+    let words: Vec<(&str, usize)> = presets.iter().enumerate().map(|(index, (name, _))| (*name, index)).collect();
+    let preset = section.get("preset", scalar::word(&words)).unwrap_or(0);
+    let preset = &presets[preset].1;
+    let (second, week) = (Duration::from_secs(1), Duration::from_secs(7 * 86_400));
+    Limits {
+        max_iterations: section.get("max_iterations", scalar::whole(1..=1000)).unwrap_or(preset.max_iterations),
+        token_budget: section.get("token_budget", scalar::whole(1..=1_000_000_000)).unwrap_or(preset.token_budget),
+        context_ratio: section.get("context_ratio", scalar::decimal(0.0, 1.0, true)).unwrap_or(preset.context_ratio),
+        deadline: section.get("deadline", scalar::duration(second, week)).unwrap_or(preset.deadline),
+        max_parallel_tools: section
+            .get("max_parallel_tools", scalar::whole(1..=256))
+            .unwrap_or(preset.max_parallel_tools),
+    }
+}
+
+fn read_model(section: &Section<'_>, name: &str, vault: Vault<'_>) -> Model {
+    section.need("provider", scalar::word(&[("scripted", ())]));
+    let script = section.need("script", |node| {
+        let text = scalar::text(node)?;
+        Ok(if text == "bank" { Script::Bank } else { Script::File(vault.folder.join(text)) })
+    });
+    let context_window = section.get("context_window", scalar::whole(1024..=100_000_000)).unwrap_or(200_000);
+    let max_output_tokens = section.get("max_output_tokens", scalar::whole(1..=10_000_000));
+    if max_output_tokens.is_some_and(|tokens| tokens >= context_window) {
+        section.wrong("max_output_tokens", format!("must be less than context_window ({context_window})"));
+    }
+    let (shortest, longest) = (Duration::from_millis(1), Duration::from_secs(3600));
+    Model {
+        provider: Provider::Scripted(script.unwrap_or(Script::Bank)),
+        request_model: section.get("model", scalar::text).unwrap_or_else(|| name.to_owned()),
+        context_window,
+        max_output_tokens: max_output_tokens.unwrap_or_else(|| 4096.min(context_window / 2)),
+        timeout: section.get("timeout", scalar::duration(shortest, longest)).unwrap_or(Duration::from_secs(60)),
+    }
+}
+
+fn read_tool(section: &Section<'_>) -> Tool {
+    let builtin = section.need("builtin", scalar::word(&Builtin::ALL)).unwrap_or(Builtin::TxnSum);
+    let effects = [Effect::Read, Effect::Idempotent, Effect::Unsafe].map(|effect| (effect.label(), effect));
+    let confirms = [("never", Confirm::Never), ("ask_customer", Confirm::AskCustomer)];
+    let (shortest, longest) = (Duration::from_millis(1), Duration::from_secs(600));
+    Tool {
+        builtin,
+        description: section.get("description", scalar::text),
+        effect: section.get("effect", scalar::word(&effects)).unwrap_or(builtin.effect()),
+        confirm: section.get("confirm", scalar::word(&confirms)).unwrap_or(builtin.confirm()),
+        timeout: section.get("timeout", scalar::duration(shortest, longest)).unwrap_or(DEFAULT_TOOL_TIMEOUT),
+        scopes: section.list("scopes", scalar::text).unwrap_or_default(),
+    }
+}

@@ -1,0 +1,257 @@
+//! The configuration as it took effect, for people (`check`) and for hashes.
+//!
+//! What it writes is a configuration again, but for secrets, which are `[secret]`. It must never
+//! expose one.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    Config,
+    agents::{Agent, Model, Provider, Script, Tool},
+    resilience::{CircuitBreaker, Exception, RateLimits, RetryPolicy},
+    service::{Auth, Privacy, Server, Store},
+    telemetry::{Events, Telemetry},
+    units::{write_bytes, write_duration},
+};
+use crate::core::{Limits, fact::Language, spec::Confirm};
+
+const SECRET: &str = "[secret]";
+
+pub(super) fn yaml(config: &Config) -> String {
+    let root = json!({
+        "agents": named(&config.agents, agent),
+        "models": named(&config.models, model),
+        "tools": named(&config.tools, tool),
+        "llm_retry_policy": retry(&config.llm_retry_policy),
+        "tool_retry_policy": retry(&config.tool_retry_policy),
+        "circuit_breaker": breaker(&config.circuit_breaker),
+        "rate_limits": rate_limits(&config.rate_limits),
+        "store": store(&config.store),
+        "server": server(&config.server),
+        "auth": auth(&config.auth),
+        "telemetry": telemetry(&config.telemetry),
+        "privacy": privacy(&config.privacy),
+    });
+    let mut text = String::new();
+    write(&root, 0, &mut text);
+    text
+}
+
+/// Everything that decides how an agent's sessions run, as JSON with sorted keys and no spaces.
+pub(super) fn fingerprint(config: &Config, name: &str) -> Option<String> {
+    let chosen = config.agents.get(name)?;
+    let tools: BTreeMap<_, _> = config.tools.iter().filter(|(name, _)| chosen.tools.contains(name)).collect();
+    let rates: BTreeMap<_, _> =
+        config.rate_limits.tools.iter().filter(|(name, _)| chosen.tools.contains(name)).collect();
+    let rates = RateLimits {
+        tools: rates.into_iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
+        ..config.rate_limits.clone()
+    };
+    let value = json!({
+        "name": name,
+        "agent": agent(chosen),
+        "model": config.models.get(&chosen.model).map(model),
+        "tools": tools.into_iter().map(|(name, value)| (name.clone(), tool(value))).collect::<Map<_, _>>(),
+        "llm_retry_policy": retry(&config.llm_retry_policy),
+        "tool_retry_policy": retry(&config.tool_retry_policy),
+        "circuit_breaker": breaker(&config.circuit_breaker),
+        "tool_rates": rate_limits(&rates)["tools"],
+    });
+    Some(sorted(value).to_string())
+}
+
+fn agent(agent: &Agent) -> Value {
+    json!({
+        "system_prompt": agent.system_prompt,
+        "prompt_version": agent.prompt_version,
+        "language": match agent.language { Language::Ru => "ru", Language::En => "en" },
+        "model": agent.model,
+        "tools": agent.tools,
+        "limits": limits(&agent.limits),
+        "task_types": agent.task_types,
+    })
+}
+
+fn limits(limits: &Limits) -> Value {
+    json!({
+        "max_iterations": limits.max_iterations,
+        "token_budget": limits.token_budget,
+        "context_ratio": limits.context_ratio,
+        "deadline": write_duration(limits.deadline),
+        "max_parallel_tools": limits.max_parallel_tools,
+    })
+}
+
+fn model(model: &Model) -> Value {
+    let Provider::Scripted(script) = &model.provider;
+    json!({
+        "provider": model.provider.label(),
+        "script": match script { Script::Bank => "bank".to_owned(), Script::File(path) => path.display().to_string() },
+        "model": model.request_model,
+        "context_window": model.context_window,
+        "max_output_tokens": model.max_output_tokens,
+        "timeout": write_duration(model.timeout),
+    })
+}
+
+fn tool(tool: &Tool) -> Value {
+    json!({
+        "builtin": tool.builtin.label(),
+        "description": tool.description,
+        "effect": tool.effect.label(),
+        "confirm": match tool.confirm { Confirm::Never => "never", Confirm::AskCustomer => "ask_customer" },
+        "timeout": write_duration(tool.timeout),
+        "scopes": tool.scopes,
+    })
+}
+
+fn retry(policy: &RetryPolicy) -> Value {
+    let names = |list: &[Exception]| list.iter().map(|name| name.label()).collect::<Vec<_>>();
+    json!({
+        "max_attempts": policy.max_attempts,
+        "initial_delay_ms": millis(policy.initial_delay),
+        "backoff_multiplier": policy.backoff_multiplier,
+        "jitter": policy.jitter,
+        "max_delay_ms": millis(policy.max_delay),
+        "retryable_status_codes": policy.retryable_status_codes,
+        "non_retryable_status_codes": policy.non_retryable_status_codes,
+        "retryable_exceptions": names(&policy.retryable_exceptions),
+        "non_retryable_exceptions": names(&policy.non_retryable_exceptions),
+    })
+}
+
+fn breaker(breaker: &CircuitBreaker) -> Value {
+    json!({
+        "failure_threshold": breaker.failure_threshold,
+        "window_seconds": breaker.window.as_secs(),
+        "min_calls": breaker.min_calls,
+        "half_open_after": write_duration(breaker.half_open_after),
+    })
+}
+
+fn rate_limits(limits: &RateLimits) -> Value {
+    json!({
+        "sessions_per_user_per_hour": limits.sessions_per_user_per_hour.map_or_else(|| json!("unlimited"), Value::from),
+        "tools": named(&limits.tools, |rate| json!({
+            "per_minute": rate.per_minute,
+            "per_principal_per_minute": rate.per_principal_per_minute,
+        })),
+    })
+}
+
+fn store(store: &Store) -> Value {
+    match store {
+        Store::Memory => json!({ "kind": "memory" }),
+        Store::Sqlite { path, synchronous } => {
+            json!({ "kind": "sqlite", "path": path.display().to_string(), "synchronous": synchronous.label() })
+        }
+    }
+}
+
+fn server(server: &Server) -> Value {
+    json!({
+        "listen": server.listen.to_string(),
+        "max_body_bytes": write_bytes(server.max_body_bytes),
+        "request_timeout": write_duration(server.request_timeout),
+        "grace_period": write_duration(server.grace_period),
+        "max_sessions": server.max_sessions,
+    })
+}
+
+fn auth(auth: &Auth) -> Value {
+    let principal = &auth.default_principal;
+    json!({ "default_principal": {
+        "id": principal.id,
+        "scopes": principal.scopes,
+        "roles": principal.roles,
+        "attributes": named(&principal.attributes, |value| json!(value)),
+    }})
+}
+
+fn telemetry(telemetry: &Telemetry) -> Value {
+    let otlp = telemetry.otlp.as_ref().map_or_else(
+        || json!({ "enabled": false }),
+        |otlp| {
+            json!({
+                "enabled": true,
+                "endpoint": otlp.endpoint,
+                "protocol": otlp.protocol.label(),
+                "headers": named(&otlp.headers, |_| json!(SECRET)),
+                "timeout": write_duration(otlp.timeout),
+                "compression": if otlp.gzip { "gzip" } else { "none" },
+                "queue_size": otlp.queue_size,
+                "batch_size": otlp.batch_size,
+            })
+        },
+    );
+    json!({
+        "otlp": otlp,
+        "service_name": telemetry.service_name,
+        "resource_attributes": named(&telemetry.resource_attributes, |value| json!(value)),
+        "sample_ratio": telemetry.sample_ratio,
+        "events": telemetry.events.as_ref().map(|events| match events {
+            Events::Stdout => "stdout".to_owned(),
+            Events::Off => "none".to_owned(),
+            Events::File(path) => path.display().to_string(),
+        }),
+        "log": telemetry.log,
+    })
+}
+
+fn privacy(privacy: &Privacy) -> Value {
+    json!({ "hash_key": privacy.hash_key.as_ref().map(|_| SECRET) })
+}
+
+fn named<T>(entries: &BTreeMap<String, T>, write: impl Fn(&T) -> Value) -> Value {
+    Value::Object(entries.iter().map(|(name, value)| (name.clone(), write(value))).collect())
+}
+
+fn millis(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn sorted(value: Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let sorted_keys: BTreeMap<String, Value> =
+                map.into_iter().map(|(key, value)| (key, sorted(value))).collect();
+            Value::Object(sorted_keys.into_iter().collect())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
+        other => other,
+    }
+}
+
+/// Block YAML. Text is quoted as JSON quotes it, which is YAML too; what is null is left out.
+fn write(value: &Value, depth: usize, text: &mut String) {
+    let Value::Object(map) = value else { return };
+    for (key, value) in map.iter().filter(|(_, value)| !value.is_null()) {
+        text.push_str(&format!("{}{key}:", "  ".repeat(depth)));
+        match value {
+            Value::Object(below) if below.values().any(|value| !value.is_null()) => {
+                text.push('\n');
+                write(value, depth + 1, text);
+            }
+            Value::Object(_) => text.push_str(" {}\n"),
+            other => text.push_str(&format!(" {}\n", inline(other))),
+        }
+    }
+}
+
+fn inline(value: &Value) -> String {
+    match value {
+        Value::Array(items) => format!("[{}]", items.iter().map(inline).collect::<Vec<_>>().join(", ")),
+        // Words and sizes need no quotes; everything that YAML could guess about has them.
+        Value::String(word) if is_word(word) => word.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn is_word(text: &str) -> bool {
+    let guessed = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
+    text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        && !guessed.contains(&text.to_ascii_lowercase().as_str())
+}

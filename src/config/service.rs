@@ -1,0 +1,151 @@
+//! `store`, `server`, `auth` and `privacy`: where sessions are kept and who may ask for them.
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use super::{
+    agents,
+    reader::Section,
+    scalar::{self, Read},
+    secret::Vault,
+    tree::Node,
+};
+use crate::core::{Principal, Sensitive};
+
+/// Where sessions are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Store {
+    /// One file; the path is relative to the data folder.
+    Sqlite {
+        /// The file.
+        path: PathBuf,
+        /// How sure a commit is.
+        synchronous: Synchronous,
+    },
+    /// Nowhere: a restart forgets them.
+    Memory,
+}
+
+/// `PRAGMA synchronous`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Synchronous {
+    /// A commit survives the loss of power.
+    #[default]
+    Full,
+    /// A commit survives the end of the process; the last ones may not survive the loss of power.
+    Normal,
+}
+
+/// The HTTP API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Server {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// The largest body of a request, in bytes.
+    pub max_body_bytes: u64,
+    /// The longest time that a request may wait for its answer; streams are not held to it.
+    pub request_timeout: Duration,
+    /// How long a stop waits for sessions to reach a step boundary.
+    pub grace_period: Duration,
+    /// Sessions that run at the same time.
+    pub max_sessions: u32,
+}
+
+/// Who callers are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Auth {
+    /// Every caller, as long as no login is configured.
+    pub default_principal: Principal,
+}
+
+/// How people are kept out of telemetry.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Privacy {
+    /// The key of the hashes of identifiers; none is made on first run, in the data folder.
+    pub hash_key: Option<Sensitive<String>>,
+}
+
+impl Synchronous {
+    /// The word in configuration.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Normal => "normal",
+        }
+    }
+}
+
+pub(super) fn read_store(section: &Section<'_>) -> Store {
+    let sqlite = section.get("kind", scalar::word(&[("sqlite", true), ("memory", false)])).unwrap_or(true);
+    let path = section.get("path", scalar::text);
+    let words = [Synchronous::Full, Synchronous::Normal].map(|sync| (sync.label(), sync));
+    let synchronous = section.get("synchronous", scalar::word(&words));
+    if sqlite {
+        let path = PathBuf::from(path.unwrap_or_else(|| "glassbox.db".to_owned()));
+        return Store::Sqlite { path, synchronous: synchronous.unwrap_or_default() };
+    }
+    for key in ["path", "synchronous"] {
+        if section.has(key) {
+            section.wrong(key, "is for kind sqlite only; a memory store has no file");
+        }
+    }
+    Store::Memory
+}
+
+pub(super) fn read_server(section: &Section<'_>) -> Server {
+    let (second, day) = (Duration::from_secs(1), Duration::from_secs(86_400));
+    let long = || scalar::duration(second, day);
+    let max_body = section.get("max_body_bytes", scalar::bytes(1024..=1 << 30));
+    Server {
+        listen: section.get("listen", listen).unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8080))),
+        max_body_bytes: max_body.unwrap_or(1 << 20),
+        request_timeout: section.get("request_timeout", long()).unwrap_or(Duration::from_secs(60)),
+        grace_period: section.get("grace_period", long()).unwrap_or(Duration::from_secs(25)),
+        max_sessions: section.get("max_sessions", scalar::whole(1..=1_000_000)).unwrap_or(1000),
+    }
+}
+
+pub(super) fn read_auth(section: &Section<'_>) -> Auth {
+    let principal = section.section("default_principal");
+    let roles = ["user", "approver", "operator"];
+    let role = |node: &Node| scalar::word(&roles.map(|role| (role, role)))(node).map(str::to_owned);
+    let default_principal = Principal {
+        id: principal.get("id", scalar::text).unwrap_or_else(|| "C-001".to_owned()),
+        scopes: principal.list("scopes", scalar::text).unwrap_or_default(),
+        roles: principal.list("roles", role).unwrap_or_else(|| roles.map(str::to_owned).to_vec()),
+        attributes: principal.map("attributes", agents::label_name, scalar::text),
+    };
+    Auth { default_principal }
+}
+
+pub(super) fn read_privacy(section: &Section<'_>, vault: Vault<'_>) -> Privacy {
+    Privacy { hash_key: section.get("hash_key", |node| strong(vault.pointed(node)?)) }
+}
+
+/// A key that can be tried through protects nothing.
+fn strong(key: Sensitive<String>) -> Read<Sensitive<String>> {
+    if key.expose().len() < 16 {
+        return Err("must have at least 16 bytes, such as the output of `openssl rand -hex 32`".to_owned());
+    }
+    Ok(key)
+}
+
+fn listen(node: &Node) -> Read<SocketAddr> {
+    let right = "must be an address and a port such as 127.0.0.1:8080";
+    let (text, _) = scalar::scalar(node, right)?;
+    let Ok(address) = text.parse::<SocketAddr>() else {
+        let hint = match text.strip_prefix("localhost:").or(text.strip_prefix(':')) {
+            Some(port) => format!(": write 127.0.0.1:{port}"),
+            None => String::new(),
+        };
+        return Err(format!("{right}, not {}{hint}", scalar::show(node)));
+    };
+    // Without a login everybody who reaches the port is the default principal.
+    if !address.ip().is_loopback() {
+        return Err(format!(
+            "must be a loopback address such as 127.0.0.1:{} while no login is configured, not {}",
+            address.port(),
+            scalar::show(node)
+        ));
+    }
+    Ok(address)
+}
