@@ -15,6 +15,8 @@
 //! ARCHITECTURE.md says why.
 
 pub mod core;
+pub mod model;
+pub mod tool;
 
 pub use async_trait::async_trait;
 
