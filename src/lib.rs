@@ -21,6 +21,8 @@ pub mod machine;
 pub mod policy;
 pub mod store;
 pub mod signal;
+pub mod model;
+pub mod tool;
 
 pub use async_trait::async_trait;
 

@@ -10,3 +10,6 @@ mod tidy;
 //! The integration tests: one binary, a module for each part.
 
 mod config;
+//! Integration tests, one binary.
+
+mod mcp_schemas;

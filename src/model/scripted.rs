@@ -1,0 +1,135 @@
+//! A model that answers from a script: no key, no network, the same each time.
+//!
+//! What it answers follows from the request alone, so a session that another process resumes
+//! goes on as it would have. The one exception is a fault that strikes a set number of times,
+//! which is counted for each trace in this process.
+
+mod script;
+mod template;
+mod turn;
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError},
+};
+
+use async_trait::async_trait;
+
+use self::{
+    script::{Rule, Script},
+    turn::Turn,
+};
+use crate::core::{
+    Fault, FaultKind, Model, ModelReply, ModelRequest, ToolCall, TraceId, Usage, fact::ModelInfo,
+    message::estimate_tokens, port::ModelCallInput,
+};
+
+pub use self::script::Error;
+
+/// The script of the bank assistant.
+pub const BANK: &str = include_str!("scripted/bank.yaml");
+
+/// Traces whose faults are counted; when there are more, counting begins anew.
+const MAX_COUNTED: usize = 65_536;
+
+/// A model that answers from a script.
+#[derive(Debug)]
+pub struct Scripted {
+    info: ModelInfo,
+    script: Script,
+    /// How often the fault of a rule struck in a trace.
+    struck: Mutex<HashMap<(TraceId, usize), u32>>,
+}
+
+impl Scripted {
+    /// Reads a script.
+    ///
+    /// # Errors
+    /// Where the text is no YAML or has unknown keys (with the line), or rules are wrong (all).
+    pub fn from_yaml(info: ModelInfo, text: &str) -> Result<Self, Error> {
+        Ok(Self { info, script: Script::from_yaml(text)?, struck: Mutex::default() })
+    }
+
+    /// The bank assistant.
+    ///
+    /// # Errors
+    /// None in practice: a test reads the script.
+    pub fn bank(info: ModelInfo) -> Result<Self, Error> {
+        Self::from_yaml(info, BANK)
+    }
+
+    /// The first rule that matches and has something left to say, and whether its fault strikes.
+    fn pick(&self, turn: &Turn<'_>, trace: TraceId) -> Option<(&Rule, Option<Fault>)> {
+        self.script.rules.iter().enumerate().filter(|(_, rule)| rule.when.matches(turn)).find_map(|(index, rule)| {
+            match &rule.fault {
+                Some(fault) if self.strikes((trace, index), fault.times) => Some((rule, Some(fault.to_fault()))),
+                Some(_) if !rule.answers() => None,
+                _ => Some((rule, None)),
+            }
+        })
+    }
+
+    fn strikes(&self, place: (TraceId, usize), times: Option<u32>) -> bool {
+        let Some(times) = times else { return true };
+        let mut struck = self.struck.lock().unwrap_or_else(PoisonError::into_inner);
+        if struck.len() >= MAX_COUNTED && !struck.contains_key(&place) {
+            struck.clear();
+        }
+        let count = struck.entry(place).or_default();
+        *count = count.saturating_add(1);
+        *count <= times
+    }
+
+    fn reply(&self, rule: &Rule, turn: &Turn<'_>, body: &[u8]) -> ModelReply {
+        let text = rule.text.as_deref().map(|text| template::render(text, turn)).unwrap_or_default();
+        let calls: Vec<ToolCall> = rule.calls().map(script::Call::to_call).collect();
+        let usage = match rule.usage.as_ref().or(self.script.usage.as_ref()) {
+            Some(usage) => Usage { input: usage.input, output: usage.output, ..Usage::default() },
+            None => estimate(body, &text, &calls),
+        };
+        let finish_reason = if calls.is_empty() { "end_turn" } else { "tool_use" };
+        ModelReply { text, calls, usage, model: self.info.request_model.clone(), finish_reason: finish_reason.into() }
+    }
+
+    fn no_rule(&self, turn: &Turn<'_>) -> Fault {
+        let detail = format!("script {:?} has no rule for {}", self.script.name, turn.describe_last());
+        Fault::new(FaultKind::Refused, detail)
+    }
+}
+
+#[async_trait]
+impl Model for Scripted {
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    fn encode(&self, request: &ModelRequest) -> Vec<u8> {
+        serde_json::to_vec(request).expect("a request is plain data with text keys")
+    }
+
+    async fn call(&self, call: ModelCallInput<'_>) -> Result<ModelReply, Fault> {
+        let turn = Turn::of(call.request);
+        let (rule, fault) = self.pick(&turn, call.trace.trace_id).ok_or_else(|| self.no_rule(&turn))?;
+        if let Some(delay) = rule.delay {
+            tokio::time::sleep(delay.0).await;
+        }
+        if let Some(fault) = fault {
+            return Err(fault);
+        }
+        assert!(!rule.panic, "the script says panic");
+        Ok(self.reply(rule, &turn, call.body))
+    }
+}
+
+fn estimate(body: &[u8], text: &str, calls: &[ToolCall]) -> Usage {
+    let asked = calls.iter().map(|call| serde_json::to_string(call).unwrap_or_default()).collect::<String>();
+    Usage {
+        input: estimate_tokens(&String::from_utf8_lossy(body)),
+        output: estimate_tokens(text).saturating_add(estimate_tokens(&asked)),
+        estimated: true,
+        ..Usage::default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

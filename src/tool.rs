@@ -1,0 +1,20 @@
+//! Tools: their registry, the check of what a model asks for, and the tools that come along.
+//!
+//! It must never know sessions, retries, breakers, spans of its own or metrics: a call is
+//! admitted or refused here; whoever runs it stands elsewhere.
+
+pub mod arguments;
+pub mod bank;
+pub mod cap;
+pub mod function;
+pub mod overrides;
+pub mod registry;
+pub mod schema;
+
+pub use arguments::ArgumentErrors;
+pub use bank::Bank;
+pub use cap::{Capped, DEFAULT_RESULT_BYTES, cap};
+pub use function::FnTool;
+pub use overrides::Overrides;
+pub use registry::{Admitted, Error, Refusal, Registration, Registry, ToolSet};
+pub use schema::{Schema, SchemaError, Strict};

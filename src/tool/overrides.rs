@@ -1,0 +1,33 @@
+//! What configuration says of a tool that exists already.
+
+use std::time::Duration;
+
+use crate::core::{Effect, ToolSpec, spec::Confirm};
+
+/// Parts of a spec that are set from outside; what is not set stays as the tool declares it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Overrides {
+    /// The text for the model.
+    pub description: Option<String>,
+    /// Time of one attempt.
+    pub timeout: Option<Duration>,
+    /// Scopes that the principal must hold.
+    pub scopes: Option<Vec<String>>,
+    /// What a call changes.
+    pub effect: Option<Effect>,
+    /// Whether a person must agree.
+    pub confirm: Option<Confirm>,
+}
+
+impl Overrides {
+    /// The spec with what is set here.
+    #[must_use]
+    pub fn apply(self, mut spec: ToolSpec) -> ToolSpec {
+        spec.definition.description = self.description.unwrap_or(spec.definition.description);
+        spec.timeout = self.timeout.unwrap_or(spec.timeout);
+        spec.scopes = self.scopes.unwrap_or(spec.scopes);
+        spec.effect = self.effect.unwrap_or(spec.effect);
+        spec.confirm = self.confirm.unwrap_or(spec.confirm);
+        spec
+    }
+}

@@ -1,0 +1,115 @@
+//! The way of a call into its tool: name, structure, scopes, the tool's own check, confirmation.
+//! The first step that says no answers with an observation for the model.
+
+use std::{
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+use serde_json::Value;
+
+use super::{Registered, ToolSet};
+use crate::core::{Tool, ToolCall, ToolOutcome, ToolSpec, port::ToolContext, spec::Confirm};
+
+/// What the model is told where the customer must be asked first.
+pub const CONFIRM_FIRST: &str = "needs customer confirmation: ask the customer first";
+
+/// Characters of an invented name that are shown.
+const SHOWN: usize = 64;
+
+/// A call that may run.
+#[derive(Clone)]
+pub struct Admitted {
+    /// The tool.
+    pub tool: Arc<dyn Tool>,
+    /// Its arguments, valid and with defaults.
+    pub arguments: Value,
+}
+
+/// A call that does not run, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// How the call ends.
+    pub outcome: ToolOutcome,
+    /// What the model reads.
+    pub text: String,
+    /// Whether the arguments fitted the schema; nothing where there was none to ask.
+    pub arguments_valid: Option<bool>,
+}
+
+impl fmt::Debug for Admitted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Admitted").field("tool", self.spec()).finish_non_exhaustive()
+    }
+}
+
+impl Admitted {
+    /// What the tool declares of itself.
+    pub fn spec(&self) -> &ToolSpec {
+        self.tool.spec()
+    }
+}
+
+impl Refusal {
+    fn valid(outcome: ToolOutcome, text: impl Into<String>) -> Self {
+        Self { outcome, text: text.into(), arguments_valid: Some(true) }
+    }
+}
+
+impl ToolSet {
+    /// Decides whether a call may run, in the order: name, structure, scopes, the tool's own
+    /// check, confirmation.
+    ///
+    /// # Errors
+    /// The first step that says no, as the end of the call.
+    pub fn admit(&self, call: &ToolCall, cx: &ToolContext) -> Result<Admitted, Refusal> {
+        let Some(registered) = self.tools.iter().find(|tool| tool.name() == call.name) else {
+            return Err(self.unknown(&call.name, cx));
+        };
+        let arguments = registered.schema.check(&call.arguments).map_err(|errors| Refusal {
+            outcome: ToolOutcome::InvalidArguments,
+            text: errors.to_string(),
+            arguments_valid: Some(false),
+        })?;
+        check_access(registered, cx)?;
+        check_own(registered, cx, &arguments)?;
+        match registered.spec().confirm {
+            Confirm::Never => Ok(Admitted { tool: Arc::clone(&registered.tool), arguments }),
+            Confirm::AskCustomer => Err(Refusal::valid(ToolOutcome::Denied, CONFIRM_FIRST)),
+        }
+    }
+
+    fn unknown(&self, name: &str, cx: &ToolContext) -> Refusal {
+        let mut names: Vec<_> = self.usable(&cx.principal).map(Registered::name).collect();
+        names.sort_unstable();
+        let available = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        let shown: String = name.chars().take(SHOWN).collect();
+        Refusal {
+            outcome: ToolOutcome::UnknownTool,
+            text: format!("unknown tool {shown:?}, available: {available}. Use only tools from the provided list."),
+            arguments_valid: None,
+        }
+    }
+}
+
+fn check_access(registered: &Registered, cx: &ToolContext) -> Result<(), Refusal> {
+    let lacking = registered.lacking(&cx.principal);
+    if lacking.is_empty() {
+        return Ok(());
+    }
+    let text = format!("Access denied: {} needs the scope {}.", registered.name(), lacking.join(", "));
+    Err(Refusal::valid(ToolOutcome::Denied, text))
+}
+
+fn check_own(registered: &Registered, cx: &ToolContext, arguments: &Value) -> Result<(), Refusal> {
+    // A check takes shared references and its result is thrown away with the panic.
+    match catch_unwind(AssertUnwindSafe(|| registered.tool.check(cx, arguments))) {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(reason)) => Err(Refusal::valid(ToolOutcome::Denied, format!("Access denied: {reason}"))),
+        Err(_) => {
+            let text = format!("the check of {} failed, the call was not made", registered.name());
+            Err(Refusal::valid(ToolOutcome::Failed, text))
+        }
+    }
+}

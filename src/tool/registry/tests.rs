@@ -1,0 +1,172 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    core::{
+        Arguments, Fault, SessionId, SpanId, ToolCall, ToolOutcome,
+        port::{ToolContext, ToolReply, TraceContext},
+        spec::Confirm,
+    },
+    tool::FnTool,
+};
+
+fn closed() -> Value {
+    json!({"type": "object", "properties": {"n": {"type": "integer"}}, "additionalProperties": false})
+}
+
+fn tool(spec: ToolSpec) -> Arc<dyn Tool> {
+    Arc::new(FnTool::new(spec, |_cx, arguments| async move { Ok(ToolReply::Json(arguments)) }))
+}
+
+fn named(name: &str) -> Arc<dyn Tool> {
+    tool(ToolSpec::new(name, "", closed()))
+}
+
+fn cx(scopes: &[&str]) -> ToolContext {
+    let session = SessionId::from_bytes([7; 16]);
+    ToolContext {
+        principal: Arc::new(Principal {
+            id: "C-001".into(),
+            scopes: scopes.iter().map(|scope| (*scope).to_owned()).collect(),
+            roles: Vec::new(),
+            attributes: BTreeMap::new(),
+        }),
+        session,
+        call_id: "call_1".into(),
+        idempotency_key: "key".into(),
+        attempt: 1,
+        trace: TraceContext { trace_id: session.trace_id(), span_id: SpanId::of_fact(session, 1), sampled: true },
+    }
+}
+
+fn call(name: &str, arguments: Value) -> ToolCall {
+    ToolCall { id: "call_1".into(), name: name.into(), arguments: Arguments::Json(arguments) }
+}
+
+struct Picky(ToolSpec);
+
+#[async_trait]
+impl Tool for Picky {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+
+    async fn call(&self, _cx: &ToolContext, arguments: Value) -> Result<ToolReply, Fault> {
+        Ok(ToolReply::Json(arguments))
+    }
+
+    fn check(&self, _cx: &ToolContext, arguments: &Value) -> Result<(), String> {
+        match arguments["n"].as_i64() {
+            Some(13) => panic!("a check that breaks"),
+            Some(n) if n > 5 => Err(format!("{n} is over the limit of 5")),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn set() -> ToolSet {
+    let tools = vec![
+        named("open"),
+        tool(ToolSpec::new("admin", "", closed()).scopes(["bank:write", "bank:read"])),
+        tool(ToolSpec::new("ask", "", closed()).confirm(Confirm::AskCustomer)),
+        Arc::new(Picky(ToolSpec::new("picky", "", closed()))),
+    ];
+    let registry = Registry::new(tools.into_iter().map(Registration::new).collect()).expect("good tools");
+    registry.subset(["picky", "open", "admin", "ask", "open"]).expect("known names")
+}
+
+#[track_caller]
+fn refused(call: &ToolCall, scopes: &[&str], outcome: ToolOutcome, valid: Option<bool>, text: &str) {
+    let refusal = set().admit(call, &cx(scopes)).expect_err("should be refused");
+    assert_eq!(refusal, Refusal { outcome, text: text.into(), arguments_valid: valid });
+}
+
+#[test]
+fn all_wrong_registrations_are_named_at_once() {
+    let open = tool(ToolSpec::new("open", "", json!({"type": "object", "properties": {}})));
+    let tools = vec![named("a"), named("a"), named("my tool"), open];
+    let error = Registry::new(tools.into_iter().map(Registration::new).collect()).expect_err("three problems");
+    assert_eq!(
+        error.to_string(),
+        "tool \"a\" is registered twice, names must differ; \
+         tool name \"my tool\" must be 1 to 64 letters, digits, _ or -; \
+         tool \"open\": schema at the root: additionalProperties must be false, so that undeclared fields are refused"
+    );
+}
+
+#[test]
+fn an_agent_cannot_have_tools_that_nobody_registered() {
+    let registry = Registry::new(vec![Registration::new(named("a"))]).expect("good");
+    let error = registry.subset(["b", "a"]).expect_err("no b");
+    assert_eq!(error.to_string(), "no tool \"b\", there are: a");
+}
+
+#[test]
+fn definitions_are_what_the_principal_may_use_in_the_agents_order() {
+    let names = |scopes: &[&str]| -> Vec<String> {
+        set().definitions(&cx(scopes).principal).into_iter().map(|definition| definition.name).collect()
+    };
+    assert_eq!(names(&["bank:read"]), ["picky", "open", "ask"]);
+    assert_eq!(names(&["bank:read", "bank:write"]), ["picky", "open", "admin", "ask"]);
+}
+
+#[test]
+fn a_closed_schema_is_what_the_model_is_shown() {
+    let open = tool(ToolSpec::new("open", "", json!({"type": "object"})));
+    let registry = Registry::new(vec![Registration::closing(open)]).expect("closes");
+    let shown = registry.all().definitions(&cx(&[]).principal);
+    assert_eq!(shown[0].input_schema, json!({"type": "object", "additionalProperties": false}));
+}
+
+#[test]
+fn each_step_refuses_in_its_own_words() {
+    let none = json!({});
+    refused(
+        &call("txn_summ", none.clone()),
+        &[],
+        ToolOutcome::UnknownTool,
+        None,
+        "unknown tool \"txn_summ\", available: ask, open, picky. Use only tools from the provided list.",
+    );
+    refused(
+        &call("admin", json!({"n": "x"})),
+        &[],
+        ToolOutcome::InvalidArguments,
+        Some(false),
+        "Schema validation error: /n: expected an integer, got the string \"x\". Fix arguments and retry.",
+    );
+    refused(
+        &call("admin", none.clone()),
+        &["bank:read"],
+        ToolOutcome::Denied,
+        Some(true),
+        "Access denied: admin needs the scope bank:write.",
+    );
+    refused(
+        &call("picky", json!({"n": 6})),
+        &[],
+        ToolOutcome::Denied,
+        Some(true),
+        "Access denied: 6 is over the limit of 5",
+    );
+    refused(
+        &call("picky", json!({"n": 13})),
+        &[],
+        ToolOutcome::Failed,
+        Some(true),
+        "the check of picky failed, the call was not made",
+    );
+    let ask_first = "needs customer confirmation: ask the customer first";
+    refused(&call("ask", none), &[], ToolOutcome::Denied, Some(true), ask_first);
+}
+
+#[tokio::test]
+async fn an_admitted_call_runs_with_its_checked_arguments() {
+    let admitted = set().admit(&call("open", json!({"n": 3.0})), &cx(&[])).expect("admitted");
+    assert_eq!(admitted.spec().name(), "open");
+    let reply = admitted.tool.call(&cx(&[]), admitted.arguments).await.expect("runs");
+    assert_eq!(reply.into_text(), r#"{"n":3}"#);
+}
