@@ -18,10 +18,11 @@ pub mod config;
 pub mod core;
 pub mod journal;
 pub mod machine;
-pub mod policy;
-pub mod store;
-pub mod signal;
 pub mod model;
+pub mod policy;
+pub mod session;
+pub mod signal;
+pub mod store;
 pub mod tool;
 
 pub use async_trait::async_trait;

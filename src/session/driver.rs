@@ -124,9 +124,8 @@ async fn ask_model(
     purpose: CallPurpose,
     allowance: Allowance,
 ) {
-    let (request, known_ids) = log.read(|state| {
-        (request(state, prompt, purpose, allowance.max_tokens), state.call_ids().clone())
-    });
+    let (request, known_ids) =
+        log.read(|state| (request(state, prompt, purpose, allowance.max_tokens), state.call_ids().clone()));
     let body = agent.model.encode(&request);
     let call = ModelCall {
         step,

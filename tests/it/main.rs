@@ -1,15 +1,13 @@
 //! The integration tests, one binary: one link, one module a subject.
 
 mod collector;
+mod config;
 mod facts;
+mod mcp_schemas;
 mod otlp;
+mod scenarios;
 mod semconv;
 mod store_conformance;
 mod store_sqlite;
 mod tidy;
-//! The integration tests: one binary, a module for each part.
-
-mod config;
-//! Integration tests, one binary.
-
-mod mcp_schemas;
+mod world;

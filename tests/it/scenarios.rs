@@ -1,0 +1,197 @@
+//! Scenarios as data: a task, a script, tools, and the journal that must come of them.
+
+use std::{collections::BTreeMap, fs, path::Path, sync::Arc, time::Duration};
+
+use glassbox::{
+    core::{
+        Arguments, Entry, Fact, Limits, Message, Tool,
+        fact::{CallPurpose, Language},
+    },
+    machine::State,
+    session::{Ended, Signals, drive},
+    store::memory,
+};
+use serde::Deserialize;
+
+use crate::world::{self, PlannedTool, ToolPlan};
+
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+struct Scenario {
+    /// What it shows, in one sentence.
+    shows: String,
+    task: String,
+    #[serde(default)]
+    language: Language,
+    #[serde(default)]
+    limits: LimitPlan,
+    #[serde(default)]
+    context_window: Option<u64>,
+    #[serde(default)]
+    tools: BTreeMap<String, ToolPlan>,
+    /// Cancelled from outside at this time.
+    #[serde(default)]
+    cancel_ms: Option<u64>,
+    script: String,
+    /// The journal, a line a fact.
+    journal: Vec<String>,
+    /// What the model read back from its calls, in its order.
+    #[serde(default)]
+    observations: Vec<String>,
+    #[serde(default)]
+    answer: Option<String>,
+    #[serde(default)]
+    partial: Option<String>,
+    #[serde(default)]
+    explanation: Option<String>,
+    tokens: u64,
+    /// Active time, which in paused time is exact.
+    #[serde(default)]
+    active_ms: u64,
+}
+
+#[derive(Deserialize, Debug, Default)]
+#[serde(deny_unknown_fields)]
+struct LimitPlan {
+    max_iterations: Option<u32>,
+    token_budget: Option<u64>,
+    deadline_ms: Option<u64>,
+    max_parallel_tools: Option<u32>,
+}
+
+impl LimitPlan {
+    fn limits(&self) -> Limits {
+        let usual = Limits::default();
+        Limits {
+            max_iterations: self.max_iterations.unwrap_or(usual.max_iterations),
+            token_budget: self.token_budget.unwrap_or(usual.token_budget),
+            deadline: self.deadline_ms.map_or(usual.deadline, Duration::from_millis),
+            max_parallel_tools: self.max_parallel_tools.unwrap_or(usual.max_parallel_tools),
+            ..usual
+        }
+    }
+}
+
+/// A fact in a few words.
+fn line(fact: &Fact) -> String {
+    match fact {
+        Fact::SessionStarted(started) => format!("session_started {}", started.agent),
+        Fact::SessionSuspended { cause } => format!("session_suspended {}", cause.label()),
+        Fact::SessionResumed { .. } => "session_resumed".into(),
+        Fact::CancelRequested { .. } => "cancel_requested".into(),
+        Fact::ModelCallStarted { call, .. } => match call.purpose {
+            CallPurpose::Step => format!("model_call_started {}", call.step),
+            CallPurpose::WrapUp => format!("model_call_started {} wrap_up", call.step),
+        },
+        Fact::ModelAttemptStarted { attempt, .. } => format!("model_attempt_started {attempt}"),
+        Fact::ModelAttemptFinished { attempt, end, .. } => {
+            format!("model_attempt_finished {attempt} {}", end.outcome.label())
+        }
+        Fact::ModelCallFinished { end, .. } => {
+            let said = match &end.reply {
+                None => String::new(),
+                Some(reply) if reply.calls.is_empty() => format!(" says {:?}", reply.text),
+                Some(reply) => {
+                    let calls: Vec<_> = reply.calls.iter().map(|call| format!("{} {}", call.id, call.name)).collect();
+                    format!(" asks {}", calls.join(", "))
+                }
+            };
+            format!("model_call_finished {}{said}", end.outcome.label())
+        }
+        Fact::ToolCallStarted { call, .. } => {
+            let arguments = match &call.arguments {
+                Arguments::Json(value) => value.to_string(),
+                Arguments::Raw(text) => format!("raw {text:?}"),
+            };
+            let known = if call.known { "" } else { "unknown " };
+            format!("tool_call_started {} {known}{} {arguments}", call.call_id, call.tool)
+        }
+        Fact::ToolAttemptStarted { attempt, effect, .. } => {
+            format!("tool_attempt_started {attempt} {}", effect.label())
+        }
+        Fact::ToolAttemptFinished { attempt, end, .. } => {
+            format!("tool_attempt_finished {attempt} {}", end.outcome.label())
+        }
+        Fact::ToolCallFinished { end, .. } => format!("tool_call_finished {} {}", end.call_id, end.outcome.label()),
+        Fact::LimitReached { limit, value } => format!("limit_reached {} {value}", limit.label()),
+        Fact::HandedOver { cause, .. } => format!("handed_over {}", cause.label()),
+        Fact::SessionFinished(end) => {
+            let reason = end.reason.map_or(String::new(), |reason| format!(" {reason}"));
+            format!("session_finished {}{reason} steps={}", end.status, end.steps)
+        }
+        Fact::ProcessStarted { .. } => "process_started".into(),
+        Fact::ProcessStopped { .. } => "process_stopped".into(),
+    }
+}
+
+async fn play(scenario: &Scenario) -> (Vec<Entry>, Ended) {
+    let tools = scenario
+        .tools
+        .iter()
+        .map(|(name, plan)| Arc::new(PlannedTool::new(name, plan.clone())) as Arc<dyn Tool>)
+        .collect();
+    let mut model = world::model_info();
+    model.context_window = scenario.context_window.unwrap_or(model.context_window);
+    let agent = world::agent(&scenario.script, model, scenario.limits.limits(), scenario.language, tools);
+    let store = Arc::new(memory::Store::new());
+    let journal = world::journal(store.clone(), Vec::new());
+    let log = world::begin(&agent, &journal, &scenario.task);
+    let signals = Signals::default();
+    let principal = Arc::new(world::principal());
+    let driving = drive(&log, &agent, &principal, &signals);
+    let ended = match scenario.cancel_ms {
+        None => driving.await,
+        Some(at) => {
+            let cancel = async {
+                tokio::time::sleep(Duration::from_millis(at)).await;
+                signals.cancel.cancel();
+            };
+            tokio::join!(driving, cancel).0
+        }
+    };
+    (world::entries(&store), ended.expect("memory does not fail"))
+}
+
+fn compare(name: &str, scenario: &Scenario, entries: &[Entry], ended: &Ended) {
+    let journal: Vec<_> = entries.iter().map(|entry| line(&entry.fact)).collect();
+    assert_eq!(journal, scenario.journal, "{name}: {}\n{}", scenario.shows, journal.join("\n"));
+    for (place, entry) in entries.iter().enumerate() {
+        assert_eq!(entry.seq, place as u64, "{name}: places have no gaps");
+    }
+    let state = State::fold(entries);
+    let observations: Vec<_> = state
+        .history()
+        .iter()
+        .filter_map(|message| match message {
+            Message::Tool { content, .. } => Some(content.clone()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(observations, scenario.observations, "{name}: observations");
+    let Ended::Finished(end) = ended else { panic!("{name}: the session did not end") };
+    let text = |value: &Option<glassbox::Sensitive<String>>| value.as_ref().map(|text| text.expose().clone());
+    assert_eq!(text(&end.answer), scenario.answer, "{name}: answer");
+    assert_eq!(text(&end.partial), scenario.partial, "{name}: partial");
+    assert_eq!(end.explanation, scenario.explanation, "{name}: explanation");
+    assert_eq!(end.usage.total(), scenario.tokens, "{name}: tokens");
+    assert_eq!(end.active_ms, scenario.active_ms, "{name}: active time");
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_scenario_gives_its_journal() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/scenarios");
+    let mut files: Vec<_> = fs::read_dir(folder).expect("the folder").map(|file| file.expect("a file").path()).collect();
+    files.sort();
+    assert!(files.len() >= 10, "only {} scenarios", files.len());
+    for file in files {
+        let name = file.file_stem().expect("a name").to_string_lossy().into_owned();
+        let text = fs::read_to_string(&file).expect("a readable file");
+        let scenario: Scenario = serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let (entries, ended) = play(&scenario).await;
+        compare(&name, &scenario, &entries, &ended);
+        // A second run gives the same facts at the same places.
+        let (again, _) = play(&scenario).await;
+        let facts = |entries: &[Entry]| entries.iter().map(|entry| entry.fact.clone()).collect::<Vec<_>>();
+        assert_eq!(facts(&entries), facts(&again), "{name} is not deterministic");
+    }
+}

@@ -1,0 +1,203 @@
+//! A small world in paused time: a session with scripted model and scripted tools, its journal
+//! in memory, committed where it is recorded.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use glassbox::{
+    core::{
+        Clock, Effect, Entry, Fault, FaultKind, Limits, Principal, SessionId, Sink, Store, StreamId, Timestamp, Tool,
+        ToolSpec,
+        fact::{Language, ModelInfo},
+        id::ProcessId,
+        port::{JournalWatch, StoreErrorKind, ToolContext, ToolReply},
+        spec::Confirm,
+    },
+    journal::{Journal, Mode, OnFault, SessionLog, Writer},
+    model::scripted::Scripted,
+    session::{Agent, NewSession},
+    store::memory,
+    tool::{Registration, Registry},
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// A clock that moves with tokio's, from a fixed day on.
+pub struct PausedClock {
+    begun: tokio::time::Instant,
+}
+
+impl PausedClock {
+    pub fn new() -> Self {
+        Self { begun: tokio::time::Instant::now() }
+    }
+}
+
+impl Clock for PausedClock {
+    fn now(&self) -> Timestamp {
+        const DAY: u64 = 1_771_410_225_000_000_000; // 2026-02-18T10:23:45Z
+        Timestamp::from_nanos(DAY).plus(self.begun.elapsed())
+    }
+}
+
+/// Hears nothing.
+pub struct Deaf;
+
+impl JournalWatch for Deaf {
+    fn committed(&self, _: usize, _: Duration) {}
+    fn failed(&self, _: StoreErrorKind) {}
+    fn queued(&self, _: usize) {}
+}
+
+/// How a test tool behaves, call after call; the last behaviour repeats.
+#[derive(Deserialize, Clone, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct ToolPlan {
+    #[serde(default = "read")]
+    pub effect: Effect,
+    #[serde(default)]
+    pub confirm: Confirm,
+    #[serde(default = "no_arguments")]
+    pub schema: Value,
+    #[serde(default)]
+    pub timeout_ms: Option<u64>,
+    #[serde(default)]
+    pub scopes: Vec<String>,
+    pub runs: Vec<Run>,
+}
+
+#[derive(Deserialize, Clone, Debug, Default)]
+#[serde(deny_unknown_fields)]
+pub struct Run {
+    #[serde(default)]
+    pub delay_ms: u64,
+    #[serde(default)]
+    pub result: Option<Value>,
+    #[serde(default)]
+    pub text: Option<String>,
+    #[serde(default)]
+    pub fault: Option<FaultKind>,
+    #[serde(default)]
+    pub panic: Option<String>,
+}
+
+fn read() -> Effect {
+    Effect::Read
+}
+
+fn no_arguments() -> Value {
+    json!({"type": "object", "properties": {}, "additionalProperties": false})
+}
+
+/// A tool that follows its plan and counts its runs.
+pub struct PlannedTool {
+    spec: ToolSpec,
+    runs: Vec<Run>,
+    pub count: Arc<AtomicUsize>,
+}
+
+impl PlannedTool {
+    pub fn new(name: &str, plan: ToolPlan) -> Self {
+        let mut spec = ToolSpec::new(name, format!("The {name} of the test."), plan.schema)
+            .effect(plan.effect)
+            .confirm(plan.confirm)
+            .scopes(plan.scopes);
+        if let Some(timeout) = plan.timeout_ms {
+            spec = spec.timeout(Duration::from_millis(timeout));
+        }
+        Self { spec, runs: plan.runs, count: Arc::default() }
+    }
+}
+
+#[async_trait]
+impl Tool for PlannedTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    async fn call(&self, _: &ToolContext, _: Value) -> Result<ToolReply, Fault> {
+        let number = self.count.fetch_add(1, Ordering::SeqCst);
+        let run = self.runs[number.min(self.runs.len() - 1)].clone();
+        if run.delay_ms > 0 {
+            tokio::time::sleep(Duration::from_millis(run.delay_ms)).await;
+        }
+        if let Some(message) = run.panic {
+            panic!("{message}");
+        }
+        if let Some(kind) = run.fault {
+            return Err(Fault::new(kind, format!("planned {kind}")));
+        }
+        Ok(match (run.result, run.text) {
+            (Some(value), _) => ToolReply::Json(value),
+            (None, text) => ToolReply::Text(text.unwrap_or_default()),
+        })
+    }
+}
+
+pub fn model_info() -> ModelInfo {
+    ModelInfo {
+        name: "test".into(),
+        request_model: "test-1".into(),
+        provider: "scripted".into(),
+        context_window: 8000,
+        max_output_tokens: 1000,
+    }
+}
+
+pub fn principal() -> Principal {
+    Principal { id: "C-001".into(), scopes: Vec::new(), roles: Vec::new(), attributes: Default::default() }
+}
+
+pub fn session_id() -> SessionId {
+    "sess_00112233445566778899aabbccddeeff".parse().expect("an id")
+}
+
+/// An agent of the test.
+pub fn agent(script: &str, model: ModelInfo, limits: Limits, language: Language, tools: Vec<Arc<dyn Tool>>) -> Agent {
+    let names: Vec<_> = tools.iter().map(|tool| tool.spec().name().to_owned()).collect();
+    let registry = Registry::new(tools.into_iter().map(Registration::new).collect()).expect("good tools");
+    Agent {
+        name: "test".into(),
+        system_prompt: "You are a test.".into(),
+        prompt_version: Some("1".into()),
+        language,
+        limits,
+        model: Arc::new(Scripted::from_yaml(model, script).expect("a good script")),
+        model_timeout: Duration::from_secs(30),
+        tools: registry.subset(&names).expect("known tools"),
+        task_types: vec!["other".into()],
+        default_task_type: "other".into(),
+        fingerprint: "{}".into(),
+    }
+}
+
+/// A journal in memory that commits where a fact is recorded.
+pub fn journal(store: Arc<dyn Store>, sinks: Vec<Box<dyn Sink>>) -> Journal {
+    let clock: Arc<dyn Clock> = Arc::new(PausedClock::new());
+    let writer =
+        Writer::start(Mode::Inline, OnFault::Fail, store, sinks, Arc::new(Deaf), clock.clone()).expect("no thread");
+    Journal::new(writer, clock, ProcessId::from_bytes([1; 16]))
+}
+
+pub fn begin(agent: &Agent, journal: &Journal, task: &str) -> SessionLog {
+    let new = NewSession {
+        task: task.into(),
+        task_type: "other".into(),
+        principal: principal(),
+        conversation_id: None,
+        metadata: serde_json::Map::new(),
+        link: None,
+        sampled: true,
+    };
+    agent.begin(journal, session_id(), new)
+}
+
+pub fn entries(store: &memory::Store) -> Vec<Entry> {
+    store.load(StreamId::Session(session_id())).expect("a readable memory")
+}
