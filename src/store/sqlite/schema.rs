@@ -101,8 +101,8 @@ fn migrate(conn: &mut Connection, path: &Path, migrations: &[&str], facts: u32) 
         tx.execute_batch(migration)?;
     }
     tx.pragma_update(None, "application_id", APPLICATION_ID)?;
-    set_meta(&tx, "schema_version", ours.tables.to_string())?;
-    set_meta(&tx, "journal_version", ours.facts.to_string())?;
+    set_meta(&tx, "schema_version", &ours.tables.to_string())?;
+    set_meta(&tx, "journal_version", &ours.facts.to_string())?;
     tx.commit()?;
     Ok(())
 }
@@ -147,7 +147,7 @@ fn meta(conn: &Connection, path: &Path, key: &str) -> Result<u32, Failure> {
     })
 }
 
-fn set_meta(conn: &Connection, key: &str, value: String) -> rusqlite::Result<usize> {
+fn set_meta(conn: &Connection, key: &str, value: &str) -> rusqlite::Result<usize> {
     conn.execute(
         "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
         params![key, value],
