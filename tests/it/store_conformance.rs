@@ -110,8 +110,8 @@ fn granted(grant: LeaseGrant) -> LeaseEpoch {
     }
 }
 
-fn ids(store: &dyn Kept, filter: SessionFilter) -> Vec<SessionId> {
-    store.sessions(&filter).expect("readable").into_iter().map(|row| row.id).collect()
+fn ids(store: &dyn Kept, filter: &SessionFilter) -> Vec<SessionId> {
+    store.sessions(filter).expect("readable").into_iter().map(|row| row.id).collect()
 }
 
 fn every_fact_comes_back_as_it_was(store: &dyn Kept) {
@@ -258,7 +258,7 @@ fn six_sessions(store: &dyn Kept) {
 
 fn sessions_come_newest_first_and_in_pages(store: &dyn Kept) {
     six_sessions(store);
-    let page = |before: Option<SessionId>| ids(store, SessionFilter { before, limit: 2, ..SessionFilter::default() });
+    let page = |before: Option<SessionId>| ids(store, &SessionFilter { before, limit: 2, ..SessionFilter::default() });
     assert_eq!(page(None), [session(6), session(5)]);
     // Of sessions that began at one time the greater id comes first.
     assert_eq!(page(Some(session(5))), [session(4), session(3)]);
@@ -274,18 +274,18 @@ fn filters_narrow_the_list(store: &dyn Kept) {
     let status = Some(SessionStatus::Suspended);
     let all = SessionFilter::default;
     assert_eq!(
-        ids(store, SessionFilter { principal: principal.clone(), ..all() }),
+        ids(store, &SessionFilter { principal: principal.clone(), ..all() }),
         [session(6), session(4), session(2)]
     );
-    assert_eq!(ids(store, SessionFilter { agent: agent.clone(), ..all() }), [session(6), session(5), session(4)]);
-    assert_eq!(ids(store, SessionFilter { status, ..all() }), [session(5), session(2)]);
+    assert_eq!(ids(store, &SessionFilter { agent: agent.clone(), ..all() }), [session(6), session(5), session(4)]);
+    assert_eq!(ids(store, &SessionFilter { status, ..all() }), [session(5), session(2)]);
     assert_eq!(
-        ids(store, SessionFilter { principal: principal.clone(), agent: agent.clone(), ..all() }),
+        ids(store, &SessionFilter { principal: principal.clone(), agent: agent.clone(), ..all() }),
         [session(6), session(4)]
     );
-    assert_eq!(ids(store, SessionFilter { status, before: Some(session(3)), ..all() }), [session(2)]);
-    assert_eq!(ids(store, SessionFilter { principal, agent, status, ..all() }), []);
-    assert_eq!(ids(store, SessionFilter { principal: Some("' OR 1 = 1 --".to_owned()), ..all() }), []);
+    assert_eq!(ids(store, &SessionFilter { status, before: Some(session(3)), ..all() }), [session(2)]);
+    assert_eq!(ids(store, &SessionFilter { principal, agent, status, ..all() }), []);
+    assert_eq!(ids(store, &SessionFilter { principal: Some("' OR 1 = 1 --".to_owned()), ..all() }), []);
 }
 
 fn a_page_has_bounds(store: &dyn Kept) {
@@ -296,7 +296,7 @@ fn a_page_has_bounds(store: &dyn Kept) {
     };
     let writes: Vec<_> = (0..1001).map(begin_wide).collect();
     assert!(store.append(&writes).expect("the store works").iter().all(Result::is_ok));
-    let length = |limit| ids(store, SessionFilter { limit, ..SessionFilter::default() }).len();
+    let length = |limit| ids(store, &SessionFilter { limit, ..SessionFilter::default() }).len();
     assert_eq!([length(0), length(1), length(999), length(5000)], [100, 1, 999, 1000]);
 }
 
@@ -304,7 +304,7 @@ fn a_probe_succeeds_and_leaves_the_journals_alone(store: &dyn Kept) {
     append(store, begin(session(1)));
     assert_eq!(store.probe(), Ok(()));
     assert_eq!(store.load(StreamId::Session(session(1))).expect("readable").len(), 1);
-    assert_eq!(ids(store, SessionFilter::default()), [session(1)]);
+    assert_eq!(ids(store, &SessionFilter::default()), [session(1)]);
 }
 
 fn a_session_has_one_owner(store: &dyn Kept) {
