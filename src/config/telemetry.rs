@@ -115,7 +115,7 @@ fn read_otlp(section: &Section<'_>, otel: &Otel<'_>, vault: Vault<'_>) -> Option
     let protocol = protocol.or_else(|| otel.either("PROTOCOL", &path("protocol"), scalar::word(&Protocol::ALL)));
     let gzip = section.get("compression", compression);
     let gzip = gzip.or_else(|| otel.either("COMPRESSION", &path("compression"), compression));
-    let (shortest, longest) = (Duration::from_millis(100), Duration::from_secs(600));
+    let (shortest, longest) = (Duration::from_millis(1), Duration::from_secs(600));
     let timeout = section.get("timeout", scalar::duration(shortest, longest));
     let timeout = timeout.or_else(|| otel.either("TIMEOUT", &path("timeout"), otel::millis));
     let (queue_size, batch_size) = read_queue(section, otel);
