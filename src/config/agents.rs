@@ -149,7 +149,7 @@ impl Builtin {
 pub(super) fn read_agents(root: &Section<'_>) -> BTreeMap<String, Agent> {
     let (models, tools) = (root.names("models"), root.names("tools"));
     let entries = root.named("agents", label_name);
-    if entries.is_empty() {
+    if root.is_empty("agents") {
         root.wrong("agents", "must declare at least one agent");
     }
     entries.into_iter().map(|(name, section)| (name, read_agent(&section, &models, &tools))).collect()

@@ -15,6 +15,12 @@ use super::{
     tree::{Key, Node, Value, join},
 };
 
+/// Entries of one list, or names of one section, at the most; more is no configuration, and would
+/// make the search for near names slow.
+const MANY: usize = 1000;
+/// Mistakes after which no near name is looked for any more; a report shows fewer.
+const ENOUGH: usize = 200;
+
 /// Collects the mistakes and the known keys of one reading.
 pub(super) struct Reader {
     mistakes: RefCell<Vec<Mistake>>,
@@ -141,6 +147,10 @@ impl<'a> Section<'a> {
             self.reader.wrong(place_of(name, node), &path, wrong);
             return None;
         };
+        if items.len() > MANY {
+            self.wrong(key, format!("holds {} entries; {MANY} at the most", items.len()));
+            return None;
+        }
         let mut values = Vec::new();
         for (index, item) in items.iter().enumerate() {
             match read(item) {
@@ -160,10 +170,15 @@ impl<'a> Section<'a> {
         self.find(key).is_some()
     }
 
+    /// Whether nothing stands under a key; what cannot be read is something.
+    pub(super) fn is_empty(&self, key: &'static str) -> bool {
+        self.find(key).is_none_or(|(_, node)| node.is_nothing() || node.entries().is_some_and(<[_]>::is_empty))
+    }
+
     /// The names below a key, also of entries that cannot be read.
     pub(super) fn names(&self, key: &'static str) -> Vec<String> {
         let entries = self.find(key).and_then(|(_, node)| node.entries()).unwrap_or_default();
-        entries.iter().map(|(name, _)| name.text.clone()).collect()
+        entries.iter().take(MANY).map(|(name, _)| name.text.clone()).collect()
     }
 
     /// Notes a mistake about a key's value, where it stands, or about the section without it.
@@ -183,12 +198,34 @@ impl<'a> Section<'a> {
             self.wrong(key, format!("must be a section of names, not {}", shape(node)));
         }
         let entries = node.entries().unwrap_or_default();
+        if entries.len() > MANY {
+            self.wrong(key, format!("holds {} names; {MANY} at the most", entries.len()));
+            return &[];
+        }
         for (name, _) in entries {
             if let Err(wrong) = rule(&name.text) {
                 self.reader.wrong(name.place.clone(), &join(&self.path_of(key), &name.text), wrong);
             }
         }
         entries
+    }
+
+    /// What a key that is not known here may have been meant as.
+    fn hint(&self, key: &str, asked: &[&str]) -> String {
+        if self.reader.mistakes.borrow().len() > ENOUGH {
+            return String::new();
+        }
+        let near = scalar::did_you_mean(key, asked);
+        if !near.is_empty() {
+            return near;
+        }
+        // The right key one level too high is a common slip.
+        let known = self.reader.known.borrow();
+        let below = asked.iter().find(|section| known.contains(&join(&join(&self.pattern, section), key)));
+        below.map_or_else(
+            || format!("; the keys here are {}", asked.join(", ")),
+            |section| format!("; it belongs under {section}"),
+        )
     }
 
     fn find(&self, key: &'static str) -> Option<(&'a Key, &'a Node)> {
@@ -212,8 +249,7 @@ impl Drop for Section<'_> {
             if asked.contains(&name.text.as_str()) {
                 continue;
             }
-            let hint = scalar::did_you_mean(&name.text, &asked);
-            let hint = if hint.is_empty() { format!("; the keys here are {}", asked.join(", ")) } else { hint };
+            let hint = self.hint(&name.text, &asked);
             self.reader.wrong(name.place.clone(), &self.path_of(&name.text), format!("is not a known key{hint}"));
         }
     }

@@ -115,20 +115,11 @@ fn read_otlp(section: &Section<'_>, otel: &Otel<'_>, vault: Vault<'_>) -> Option
     let protocol = protocol.or_else(|| otel.either("PROTOCOL", &path("protocol"), scalar::word(&Protocol::ALL)));
     let gzip = section.get("compression", compression);
     let gzip = gzip.or_else(|| otel.either("COMPRESSION", &path("compression"), compression));
-    let (shortest, longest) = (Duration::from_millis(100), Duration::from_secs(600));
+    let (shortest, longest) = (Duration::from_millis(1), Duration::from_secs(600));
     let timeout = section.get("timeout", scalar::duration(shortest, longest));
     let timeout = timeout.or_else(|| otel.either("TIMEOUT", &path("timeout"), otel::millis));
-    let queue = section.get("queue_size", scalar::whole(1..=1_000_000));
-    let queue_size = queue.or_else(|| otel.queue_size(&path("queue_size"))).unwrap_or(2048);
-    let batch = section.get("batch_size", scalar::whole(1..=100_000));
-    if batch.is_some_and(|batch| batch > queue_size) {
-        section.wrong("batch_size", format!("must be at most queue_size ({queue_size})"));
-    }
-    let batch_size = batch.or_else(|| otel.batch_size(&path("batch_size"))).unwrap_or(512).min(queue_size);
-    let own = section.map("headers", otel::header_name, |node| vault.any(node));
-    let headers = if section.has("headers") { own } else { otel.headers(&path("headers")) };
-    let headers = headers.into_iter().map(|(name, value)| (name.to_ascii_lowercase(), value)).collect();
-
+    let (queue_size, batch_size) = read_queue(section, otel);
+    let headers = read_headers(section, otel, vault);
     let given = endpoint.is_some() || section.has("endpoint");
     let variable = if given { None } else { otel.endpoint(&path("endpoint")) };
     if !enabled.unwrap_or_else(|| !otel.disabled("telemetry.otlp.enabled")) {
@@ -146,6 +137,25 @@ fn read_otlp(section: &Section<'_>, otel: &Otel<'_>, vault: Vault<'_>) -> Option
         queue_size,
         batch_size,
     })
+}
+
+fn read_queue(section: &Section<'_>, otel: &Otel<'_>) -> (usize, usize) {
+    let queue = section.get("queue_size", scalar::whole(1..=1_000_000));
+    let queue_size = queue.or_else(|| otel.queue_size("telemetry.otlp.queue_size")).unwrap_or(2048);
+    let batch = section.get("batch_size", scalar::whole(1..=100_000));
+    if batch.is_some_and(|batch| batch > queue_size) {
+        section.wrong("batch_size", format!("must be at most queue_size ({queue_size})"));
+    }
+    let batch = batch.or_else(|| otel.batch_size("telemetry.otlp.batch_size"));
+    (queue_size, batch.unwrap_or(512).min(queue_size))
+}
+
+/// Headers of the file replace those of the environment as a whole: a mix would send one
+/// service's credential to another.
+fn read_headers(section: &Section<'_>, otel: &Otel<'_>, vault: Vault<'_>) -> BTreeMap<String, Sensitive<String>> {
+    let own = section.map("headers", otel::header_name, |node| vault.any(node));
+    let headers = if section.has("headers") { own } else { otel.headers("telemetry.otlp.headers") };
+    headers.into_iter().map(|(name, value)| (name.to_ascii_lowercase(), value)).collect()
 }
 
 /// Port 4317 is gRPC's by convention; everything else is HTTP, the standard's own default.

@@ -5,13 +5,14 @@
 
 use std::collections::{HashMap, HashSet};
 
-use serde_saphyr::granit_parser::{Event, Parser, ScalarStyle, ScanError, Span};
+use serde_saphyr::granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span};
 
 use super::{Key, NODE_WEIGHT, Node, Style, Tree, Value, join};
 use crate::config::report::{Mistake, Place};
 
 /// Levels of nesting; the deepest key of a configuration stands at eight.
 const MAX_DEPTH: usize = 32;
+const TOO_DEEP: &str = "nested too deep; a configuration has at most 32 levels";
 /// Weight of all nodes together, aliases copied: [`NODE_WEIGHT`] and the text of each.
 const MAX_WEIGHT: usize = 4 << 20;
 
@@ -112,6 +113,9 @@ impl Builder<'_> {
             Some(name) => Place::Env(name.to_owned()),
             None => Place::At { line: mark.line().max(1), column: mark.col() + 1 },
         };
+        if matches!(error.kind(), ErrorKind::RecursionLimitExceeded) {
+            return Mistake::new(place, "", TOO_DEEP);
+        }
         Mistake::new(place, self.path(), format!("this is not YAML: {}", error.info()))
     }
 
@@ -128,7 +132,7 @@ impl Builder<'_> {
         let wrong = if self.weight > MAX_WEIGHT {
             "the file grows too large here; a configuration, its aliases copied, fits into 4 MiB"
         } else if self.open.len() + depth > MAX_DEPTH {
-            "nested too deep; a configuration has at most 32 levels"
+            TOO_DEEP
         } else {
             return Ok(());
         };

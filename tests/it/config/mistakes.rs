@@ -155,6 +155,7 @@ fn agents_are_held_to_their_names_and_limits() {
         ("task_types: [Spending]", "must be small letters, digits and _, and begin with a letter"),
         ("prompt_version: 2", "must be text, not \"2\": YAML reads 2 as a number, so write \"2\""),
         ("language: de", "must be ru or en, not \"de\""),
+        ("max_iterations: 5", "is not a known key; it belongs under limits"),
         ("limits: {context_ratio: 0}", "must be a number above 0 and up to 1, not \"0\""),
         ("limits: {max_parallel_tools: 0}", "must be a whole number from 1 to 256, not \"0\""),
         ("limits: {token_budget: 50_000}", "must be a whole number from 1 to 1000000000, not \"50_000\""),
@@ -172,11 +173,15 @@ fn agents_are_held_to_their_names_and_limits() {
 
 #[test]
 fn an_empty_file_lacks_an_agent_and_nothing_else() {
-    for text in ["", "# nothing\n", "{}\n"] {
+    for text in ["", "# nothing\n", "{}\n", "agents:\n", "agents: {}\n"] {
         let found = mistakes(text, &[]);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].ends_with("agents: must declare at least one agent"), "{}", found[0]);
     }
+    assert_eq!(
+        mistakes("agents: x\n", &[]),
+        ["glassbox.yaml:1:9: agents: must be a section of names, not a single value"]
+    );
 }
 
 #[test]
@@ -209,5 +214,27 @@ fn a_misplaced_secret_is_not_repeated() {
         let found = mistakes(&format!("{SMALL}{lines}\n"), &[]);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(!found[0].contains("hunter2"), "{}", found[0]);
+    }
+}
+
+#[test]
+fn large_and_hostile_files_end_in_a_report() {
+    let names = |count: usize| (0..count).map(|i| format!("  maximum_iterations_{i}: {{}}\n")).collect::<String>();
+    let words = |count: usize| (0..count).map(|i| format!("word{i}")).collect::<Vec<_>>().join(", ");
+    for (text, part) in [
+        (names(20_000).replace("  maximum", "maximum"), "20001 mistakes in the configuration, the first 100 shown"),
+        (format!("agents:\n{}", names(20_000)), "agents: holds 20000 names; 1000 at the most"),
+        (format!("{SMALL}tools: {{a: {{builtin: txn_sum, scopes: [{}]}}}}\n", words(20_000)), "20000 entries; 1000"),
+        (format!("a: [{}]\n", "x,".repeat(200_000)), "4 MiB"),
+        ("[".repeat(100_000), "nested too deep"),
+        ("- ".repeat(100_000), "nested too deep"),
+        ("a: ".repeat(100_000), "this is not YAML"),
+        ("{a: ".repeat(100_000), "nested too deep"),
+        (format!("a: \"{}", "x".repeat(1_000_000)), "this is not YAML"),
+        (format!("agents: {}\n", "x".repeat(1_000_000)), "agents: must be a section of names, not a single value"),
+        (format!("{}: 1\n", "x".repeat(1_000)), "is not a known key"),
+    ] {
+        let report = load(&text, &[]).expect_err("it is hostile").to_string();
+        assert!(report.contains(part) && report.len() < 100_000, "{part}: {}", &report[..report.len().min(300)]);
     }
 }
