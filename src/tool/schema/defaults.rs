@@ -5,7 +5,7 @@
 //! default would hold.
 
 use jsonschema::Draft;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{SchemaError, Strict, build, close::escape, resolve};
 
@@ -86,7 +86,7 @@ fn collect(root: &Value, node: &Value, draft: Draft, path: &str, wrong: &mut Vec
 }
 
 fn fits(root: &Value, schema: &Value, draft: Draft, default: &Value) -> bool {
-    let Some(mut alone) = schema.as_object().map(Map::clone) else { return true };
+    let Some(mut alone) = schema.as_object().cloned() else { return true };
     for word in ["$defs", "definitions"] {
         if let Some(definitions) = root.get(word) {
             alone.insert(word.to_owned(), definitions.clone());
