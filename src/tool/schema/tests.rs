@@ -78,7 +78,7 @@ fn composed_objects_are_closed_from_outside() {
 }
 
 #[test]
-fn one_of_several_forms_that_is_a_map_stays_one() {
+fn one_of_several_forms_is_closed_from_outside() {
     let schema = json!({
         "type": "object",
         "properties": {"v": {"anyOf": [
@@ -178,4 +178,19 @@ fn a_pattern_that_backtracks_for_ever_is_cut_short() {
     });
     let compiled = Schema::compile(&schema, Strict::Refuse).expect("compiles");
     assert!(!compiled.validator().is_valid(&json!({"a": format!("{}!", "a".repeat(5000))})));
+}
+
+#[test]
+fn one_of_several_forms_that_is_a_map_stays_one() {
+    let schema = json!({
+        "type": "object",
+        "properties": {"v": {"anyOf": [
+            {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]},
+            {"type": "object"}
+        ]}},
+        "additionalProperties": false
+    });
+    let closed = Schema::compile(&schema, Strict::Close).expect("closes");
+    assert_eq!(closed.maps(), ["/properties/v/anyOf/1"]);
+    assert!(closed.validator().is_valid(&json!({"v": {"x": 1}})));
 }
