@@ -152,7 +152,7 @@ impl Rule {
 
 impl When {
     pub(super) fn matches(&self, turn: &Turn<'_>) -> bool {
-        fn same<T: PartialEq>(wanted: Option<T>, found: T) -> bool {
+        fn same<T: PartialEq + Copy>(wanted: Option<T>, found: T) -> bool {
             wanted.is_none_or(|wanted| wanted == found)
         }
         let found = |pattern: &Option<Pattern>, text: &str| pattern.as_ref().is_none_or(|regex| regex.0.is_match(text));

@@ -153,6 +153,7 @@ fn require_customer(connection: &Connection, customer: &str) -> Result<(), Fault
     known.ok_or_else(|| Fault::new(FaultKind::Refused, "the bank knows no customer of this login"))
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "made for map_err")]
 fn fault(error: rusqlite::Error) -> Fault {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {

@@ -5,7 +5,7 @@
 //! default would hold.
 
 use jsonschema::Draft;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{SchemaError, Strict, build, close::escape, resolve};
 
