@@ -152,46 +152,58 @@ async fn play(scenario: &Scenario) -> (Vec<Entry>, Ended) {
     (world::entries(&store), ended.expect("memory does not fail"))
 }
 
-fn compare(name: &str, scenario: &Scenario, entries: &[Entry], ended: &Ended) {
+/// Where a run differs from what its scenario says; empty if nowhere.
+fn differences(scenario: &Scenario, entries: &[Entry], ended: &Ended) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut check = |what: &str, is: String, should: String| {
+        if is != should {
+            found.push(format!("{what} is\n{is}\nnot\n{should}"));
+        }
+    };
     let journal: Vec<_> = entries.iter().map(|entry| line(&entry.fact)).collect();
-    assert_eq!(journal, scenario.journal, "{name}: {}\n{}", scenario.shows, journal.join("\n"));
-    for (place, entry) in entries.iter().enumerate() {
-        assert_eq!(entry.seq, place as u64, "{name}: places have no gaps");
-    }
+    check("journal", journal.join("\n"), scenario.journal.join("\n"));
+    let places: Vec<_> = entries.iter().map(|entry| entry.seq).collect();
+    check("places", format!("{places:?}"), format!("{:?}", (0..entries.len() as u64).collect::<Vec<_>>()));
     let state = State::fold(entries);
-    let observations: Vec<_> = state
-        .history()
-        .iter()
-        .filter_map(|message| match message {
-            Message::Tool { content, .. } => Some(content.clone()),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(observations, scenario.observations, "{name}: observations");
-    let Ended::Finished(end) = ended else { panic!("{name}: the session did not end") };
+    let observations: Vec<_> = state.history().iter().filter_map(observation).collect();
+    check("observations", observations.join("\n---\n"), scenario.observations.join("\n---\n"));
+    let Ended::Finished(end) = ended else { return vec!["the session did not end".into()] };
     let text = |value: &Option<glassbox::Sensitive<String>>| value.as_ref().map(|text| text.expose().clone());
-    assert_eq!(text(&end.answer), scenario.answer, "{name}: answer");
-    assert_eq!(text(&end.partial), scenario.partial, "{name}: partial");
-    assert_eq!(end.explanation, scenario.explanation, "{name}: explanation");
-    assert_eq!(end.usage.total(), scenario.tokens, "{name}: tokens");
-    assert_eq!(end.active_ms, scenario.active_ms, "{name}: active time");
+    check("answer", format!("{:?}", text(&end.answer)), format!("{:?}", scenario.answer));
+    check("partial", format!("{:?}", text(&end.partial)), format!("{:?}", scenario.partial));
+    check("explanation", format!("{:?}", end.explanation), format!("{:?}", scenario.explanation));
+    check("tokens", end.usage.total().to_string(), scenario.tokens.to_string());
+    check("active_ms", end.active_ms.to_string(), scenario.active_ms.to_string());
+    found
+}
+
+fn observation(message: &Message) -> Option<&str> {
+    match message {
+        Message::Tool { content, .. } => Some(content),
+        Message::User { .. } | Message::Assistant { .. } => None,
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn every_scenario_gives_its_journal() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/scenarios");
-    let mut files: Vec<_> = fs::read_dir(folder).expect("the folder").map(|file| file.expect("a file").path()).collect();
+    let mut files: Vec<_> =
+        fs::read_dir(folder).expect("the folder").map(|file| file.expect("a file").path()).collect();
     files.sort();
     assert!(files.len() >= 10, "only {} scenarios", files.len());
+    let mut failed = Vec::new();
     for file in files {
         let name = file.file_stem().expect("a name").to_string_lossy().into_owned();
         let text = fs::read_to_string(&file).expect("a readable file");
         let scenario: Scenario = serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
         let (entries, ended) = play(&scenario).await;
-        compare(&name, &scenario, &entries, &ended);
+        for difference in differences(&scenario, &entries, &ended) {
+            failed.push(format!("== {name} ({}): {difference}", scenario.shows));
+        }
         // A second run gives the same facts at the same places.
         let (again, _) = play(&scenario).await;
         let facts = |entries: &[Entry]| entries.iter().map(|entry| entry.fact.clone()).collect::<Vec<_>>();
         assert_eq!(facts(&entries), facts(&again), "{name} is not deterministic");
     }
+    assert!(failed.is_empty(), "{}", failed.join("\n\n"));
 }
