@@ -15,6 +15,7 @@
 //! ARCHITECTURE.md says why.
 
 pub mod core;
+pub mod signal;
 
 pub use async_trait::async_trait;
 
