@@ -6,10 +6,20 @@
 
 pub mod feed;
 pub mod hash;
+pub mod lines;
+mod memory;
+pub mod metrics;
 pub mod redact;
+#[cfg(test)]
+mod samples;
 
 pub use self::{
     feed::{Feed, FeedReader},
     hash::KeyedHash,
+    lines::{Lines, Output},
+    metrics::{MetricLabels, Metrics},
     redact::redact,
 };
+
+/// The label and the field value for whatever configuration does not know.
+pub(crate) const UNKNOWN: &str = "unknown";
