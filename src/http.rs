@@ -17,7 +17,6 @@ use axum::{
     middleware,
     routing::{get, post},
 };
-use tower::ServiceBuilder;
 use tower_http::{
     catch_panic::CatchPanicLayer,
     request_id::{MakeRequestId, PropagateRequestIdLayer, RequestId, SetRequestIdLayer},
@@ -70,15 +69,13 @@ pub fn app(runtime: Runtime, options: Options) -> Router {
         .route("/metrics", get(ops::metrics))
         .route("/healthz", get(ops::healthz))
         .route("/readyz", get(ops::readyz))
-        .layer(
-            ServiceBuilder::new()
-                .layer(SetRequestIdLayer::new(REQUEST_ID, NewRequestId(runtime.clone())))
-                .layer(PropagateRequestIdLayer::new(REQUEST_ID))
-                .layer(middleware::map_response(problem::dress))
-                .layer(CatchPanicLayer::new())
-                .layer(timeout)
-                .layer(limit),
-        )
+        // From the inside out: limits, then panics, then every error gets its form and its name.
+        .layer(limit)
+        .layer(timeout)
+        .layer(CatchPanicLayer::new())
+        .layer(middleware::map_response(problem::dress))
+        .layer(PropagateRequestIdLayer::new(REQUEST_ID))
+        .layer(SetRequestIdLayer::new(REQUEST_ID, NewRequestId(runtime.clone())))
         .with_state(Api { runtime, options })
 }
 

@@ -14,12 +14,15 @@
 //!
 //! ARCHITECTURE.md says why.
 
+pub mod cli;
 pub mod config;
 pub mod core;
+pub mod http;
 pub mod journal;
 pub mod machine;
 pub mod model;
 pub mod policy;
+pub mod runtime;
 pub mod session;
 pub mod signal;
 pub mod store;
@@ -32,3 +35,4 @@ pub use self::core::{
     port::{ToolContext, ToolReply},
     spec::Confirm,
 };
+pub use self::{config::Config, runtime::Runtime, tool::FnTool};

@@ -1,2 +1,7 @@
-//! entry
-fn main() {}
+//! The binary: everything is in the library.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    glassbox::cli::main()
+}

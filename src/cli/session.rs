@@ -72,9 +72,9 @@ fn list(
 ) -> anyhow::Result<u8> {
     let status = match status {
         None => None,
-        Some(word) => Some(
-            serde_json::from_value(json!(word)).with_context(|| format!("{word:?} is no status of a session"))?,
-        ),
+        Some(word) => {
+            Some(serde_json::from_value(json!(word)).with_context(|| format!("{word:?} is no status of a session"))?)
+        }
     };
     let rows = store.sessions(&SessionFilter { agent, status, limit, ..SessionFilter::default() })?;
     if json {
@@ -87,9 +87,12 @@ fn list(
         say("no sessions yet; `glassbox run \"...\"` begins one");
         return Ok(exit::OK);
     }
-    say(style(format!("{:<37} {:<24} {:<16} {:>5}  {:<12} {}", "SESSION", "STARTED", "STATUS", "STEPS", "AGENT", "TYPE"))
-        .dim()
-        .to_string());
+    say(style(format!(
+        "{:<37} {:<24} {:<16} {:>5}  {:<12} {}",
+        "SESSION", "STARTED", "STATUS", "STEPS", "AGENT", "TYPE"
+    ))
+    .dim()
+    .to_string());
     for row in rows {
         say(format!(
             "{:<37} {:<24} {:<16} {:>5}  {:<12} {}",

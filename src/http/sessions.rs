@@ -128,10 +128,8 @@ pub(super) async fn journal(State(api): State<Api>, Path(id): Path<String>) -> R
         Some(report) if report.owner == api.options.principal.id => {}
         Some(_) | None => return Err(Problem::no_session(&id)),
     }
-    let facts: Vec<_> = entries
-        .iter()
-        .map(|entry| json!({"seq": entry.seq, "at": entry.at.to_string(), "fact": entry.fact}))
-        .collect();
+    let facts: Vec<_> =
+        entries.iter().map(|entry| json!({"seq": entry.seq, "at": entry.at.to_string(), "fact": entry.fact})).collect();
     Ok(Json(json!({ "session_id": session, "facts": facts })))
 }
 

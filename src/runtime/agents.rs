@@ -95,8 +95,8 @@ fn build_model(name: &str, config: &config::Model) -> Result<Arc<dyn Model>, Err
             source,
         })?,
     };
-    let scripted = Scripted::from_yaml(info, &text)
-        .map_err(|source| Error::Script { model: name.to_owned(), source })?;
+    let scripted =
+        Scripted::from_yaml(info, &text).map_err(|source| Error::Script { model: name.to_owned(), source })?;
     Ok(Arc::new(scripted))
 }
 

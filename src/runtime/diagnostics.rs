@@ -18,9 +18,8 @@ impl Diagnostics {
 
     /// Makes them the diagnostics of this process. A second installation changes nothing.
     pub fn install(self) {
-        let lines = tracing_subscriber::fmt::layer()
-            .with_writer(std::io::stderr)
-            .with_filter(EnvFilter::new(&self.filter));
+        let lines =
+            tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_filter(EnvFilter::new(&self.filter));
         let spans = self.pipeline.map(|pipeline| pipeline.layer());
         // An error only says that somebody installed diagnostics before, which then stay.
         let _ = tracing_subscriber::registry().with(lines).with(spans).try_init();

@@ -8,14 +8,15 @@ use crate::{
     config::{self, Config},
     core::{SessionId, Sink, port::Entropy},
     signal::{
-        Feed, KeyedHash, Lines, MetricLabels, Metrics,
-        hash, lines, metrics,
+        Feed, KeyedHash, Lines, MetricLabels, Metrics, hash, lines, metrics,
         otlp::{self, Pipeline, SpanCounters},
     },
 };
 
 /// The hash key's file inside the data folder.
 const KEY_FILE: &str = "hash.key";
+/// Time for the last lines at a stop.
+const LAST_LINES: Duration = Duration::from_secs(2);
 /// Time for the last export at a stop.
 const LAST_EXPORT: Duration = Duration::from_secs(5);
 
@@ -102,7 +103,7 @@ impl Signals {
         let (lines, pipeline) = (self.lines.clone(), self.pipeline.clone());
         let stop = tokio::task::spawn_blocking(move || {
             if let Some(lines) = lines {
-                lines.stop();
+                lines.stop(LAST_LINES);
             }
             pipeline.map(|pipeline| pipeline.shutdown(LAST_EXPORT))
         });

@@ -7,6 +7,8 @@ use crate::core::{Effect, ToolSpec, spec::Confirm};
 /// Parts of a spec that are set from outside; what is not set stays as the tool declares it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overrides {
+    /// The name that the model calls.
+    pub name: Option<String>,
     /// The text for the model.
     pub description: Option<String>,
     /// Time of one attempt.
@@ -23,6 +25,7 @@ impl Overrides {
     /// The spec with what is set here.
     #[must_use]
     pub fn apply(self, mut spec: ToolSpec) -> ToolSpec {
+        spec.definition.name = self.name.unwrap_or(spec.definition.name);
         spec.definition.description = self.description.unwrap_or(spec.definition.description);
         spec.timeout = self.timeout.unwrap_or(spec.timeout);
         spec.scopes = self.scopes.unwrap_or(spec.scopes);

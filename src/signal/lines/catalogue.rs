@@ -1,0 +1,238 @@
+//! The catalogue of event lines: every event, its fields, their types and meanings. The page
+//! `docs/events.md` and the schema `docs/events.schema.json` are printed from it.
+//!
+//! It must never list a field for free text of people.
+
+use crate::core::{
+    SessionStatus, ToolOutcome,
+    fact::{CallPurpose, HandoverCause, Limit, ModelOutcome, SuspendCause},
+    outcome::EndReason,
+};
+
+/// One event.
+#[derive(Clone, Copy, Debug)]
+pub struct Event {
+    /// The value of `event`.
+    pub name: &'static str,
+    /// When it is written.
+    pub meaning: &'static str,
+    /// Its own fields; [`COMMON`] come on top.
+    pub fields: &'static [Field],
+}
+
+/// One field.
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    /// The name.
+    pub name: &'static str,
+    /// What its values look like.
+    pub shape: Shape,
+    /// Whether it may be null.
+    pub nullable: bool,
+    /// What it says.
+    pub meaning: &'static str,
+}
+
+/// What values look like.
+#[derive(Clone, Copy, Debug)]
+pub enum Shape {
+    /// Text that matches an expression.
+    Pattern(&'static str),
+    /// A name from configuration, or `unknown`.
+    Name,
+    /// Several names.
+    Names,
+    /// A whole number from 0.
+    Count,
+    /// True or false.
+    Flag,
+    /// RFC 3339 in UTC.
+    Timestamp,
+    /// A word of a closed set.
+    Word(fn() -> Vec<&'static str>),
+}
+
+const HASH: Shape = Shape::Pattern("^hmac-sha256:[0-9a-f]{8}:[0-9a-f]{64}$");
+
+const fn field(name: &'static str, shape: Shape, meaning: &'static str) -> Field {
+    Field { name, shape, nullable: false, meaning }
+}
+
+/// A field that is null where `meaning` says so.
+const fn maybe(name: &'static str, shape: Shape, meaning: &'static str) -> Field {
+    Field { name, shape, nullable: true, meaning }
+}
+
+/// The fields of every event.
+pub const COMMON: &[Field] = &[
+    field("session_id", Shape::Pattern("^sess_[0-9a-f]{32}$"), "the session"),
+    field("timestamp", Shape::Timestamp, "when the fact was recorded"),
+    field("trace_id", Shape::Pattern("^[0-9a-f]{32}$"), "the trace of the session"),
+    field("span_id", Shape::Pattern("^[0-9a-f]{16}$"), "the span that the event belongs to"),
+    field("seq", Shape::Count, "the place in the journal; readers drop repeats by (session_id, seq)"),
+    field("agent", Shape::Name, "the configured agent"),
+    maybe("user_hash", HASH, "keyed hash of the principal's id; null where the start was not seen"),
+];
+
+const STEP: Field = maybe("step", Shape::Count, "the step, from 1; null where the start was not seen");
+const LATENCY: Field = maybe("latency_ms", Shape::Count, "from start to end; null where the start was not seen");
+const MODEL: Field = field("model", Shape::Name, "the configured model asked last");
+const TOOL: Field = field("tool_name", Shape::Name, "the tool; `unknown` for a name that no tool has");
+const TASK_TYPE: Field = field("task_type", Shape::Name, "the configured kind of task");
+const ATTEMPTS: Field = field("attempts", Shape::Count, "attempts made");
+const ATTEMPT: Field = field("attempt", Shape::Count, "the attempt that begins, from 2");
+
+/// Every event, in the order of the page.
+pub const EVENTS: &[Event] = &[
+    Event {
+        name: "agent_session_started",
+        meaning: "A session began.",
+        fields: &[
+            field("task_hash", HASH, "keyed hash of the task"),
+            TASK_TYPE,
+            field("model", Shape::Name, "the configured model that it begins with"),
+            field("max_iterations", Shape::Count, "steps at the most"),
+            field("token_budget", Shape::Count, "tokens of all model calls at the most"),
+        ],
+    },
+    Event {
+        name: "model_called",
+        meaning: "A model call ended.",
+        fields: &[
+            STEP,
+            maybe("purpose", Shape::Word(purposes), "why it was made; null where the start was not seen"),
+            MODEL,
+            field("outcome", Shape::Word(model_outcomes), "how it ended"),
+            LATENCY,
+            field("input_tokens", Shape::Count, "input tokens of all attempts, cached ones included"),
+            field("output_tokens", Shape::Count, "output tokens of all attempts"),
+            maybe("finish_reason", Shape::Word(finish_reasons), "the provider's word; null without a reply"),
+            ATTEMPTS,
+        ],
+    },
+    Event {
+        name: "model_retry",
+        meaning: "An attempt is repeated at the same model.",
+        fields: &[STEP, MODEL, ATTEMPT, field("reason", Shape::Word(model_outcomes), "how the attempt before ended")],
+    },
+    Event {
+        name: "tool_called",
+        meaning: "A tool call ended.",
+        fields: &[
+            STEP,
+            TOOL,
+            maybe("arguments_schema_valid", Shape::Flag, "whether they fit the schema; null where it was not asked"),
+            field("outcome", Shape::Word(tool_outcomes), "how it ended"),
+            LATENCY,
+            field("is_error", Shape::Flag, "whether the model was told that it went wrong"),
+            field("result_tokens", Shape::Count, "tokens of what the model reads back"),
+            ATTEMPTS,
+        ],
+    },
+    Event {
+        name: "tool_retry",
+        meaning: "An attempt of a tool call is repeated.",
+        fields: &[STEP, TOOL, ATTEMPT, field("reason", Shape::Word(tool_outcomes), "how the attempt before ended")],
+    },
+    Event {
+        name: "limit_reached",
+        meaning: "A limit stops the session.",
+        fields: &[
+            field("limit", Shape::Word(limits), "which one"),
+            field("value", Shape::Count, "the value at which it stands"),
+        ],
+    },
+    Event {
+        name: "handed_over",
+        meaning: "A person has to take over.",
+        fields: &[field("cause", Shape::Word(handover_causes), "why")],
+    },
+    Event {
+        name: "session_suspended",
+        meaning: "The session stopped for now and goes on by itself.",
+        fields: &[field("cause", Shape::Word(suspend_causes), "why")],
+    },
+    Event { name: "session_resumed", meaning: "A process took the session up again.", fields: &[] },
+    Event {
+        name: "agent_session_finished",
+        meaning: "The session ended; the last event of a session.",
+        fields: &[
+            TASK_TYPE,
+            field("status", Shape::Word(statuses), "how it ended"),
+            maybe("reason", Shape::Word(reasons), "what refines the status; null where nothing does"),
+            field("degraded", Shape::Flag, "whether it answered without tools because all were unavailable"),
+            field("total_steps", Shape::Count, "steps done"),
+            field("total_input_tokens", Shape::Count, "input tokens of all model calls"),
+            field("total_output_tokens", Shape::Count, "output tokens of all model calls"),
+            maybe("total_latency_ms", Shape::Count, "from first fact to last; null where the start was not seen"),
+            field("tools_called", Shape::Names, "tools called, each once, in order of their first call"),
+        ],
+    },
+];
+
+/// Words of providers for why a reply ended; any other is written as `other`.
+const FINISH_REASONS: [&str; 14] = [
+    "stop",
+    "end_turn",
+    "stop_sequence",
+    "tool_use",
+    "tool_calls",
+    "function_call",
+    "length",
+    "max_tokens",
+    "content_filter",
+    "refusal",
+    "pause_turn",
+    "model_context_window_exceeded",
+    "final_answer",
+    "other",
+];
+
+/// A finish reason as a closed word: the text comes from outside and may be anything.
+pub(super) fn finish_reason(word: &str) -> &'static str {
+    FINISH_REASONS.into_iter().find(|known| *known == word).unwrap_or("other")
+}
+
+/// The word for why a model is called.
+pub(super) const fn purpose(purpose: CallPurpose) -> &'static str {
+    match purpose {
+        CallPurpose::Step => "step",
+        CallPurpose::WrapUp => "wrap_up",
+    }
+}
+
+fn purposes() -> Vec<&'static str> {
+    [CallPurpose::Step, CallPurpose::WrapUp].map(purpose).to_vec()
+}
+
+fn finish_reasons() -> Vec<&'static str> {
+    FINISH_REASONS.to_vec()
+}
+
+fn model_outcomes() -> Vec<&'static str> {
+    ModelOutcome::all().map(ModelOutcome::label).collect()
+}
+
+fn tool_outcomes() -> Vec<&'static str> {
+    ToolOutcome::ALL.iter().map(|outcome| outcome.label()).collect()
+}
+
+fn limits() -> Vec<&'static str> {
+    Limit::ALL.map(Limit::label).to_vec()
+}
+
+fn handover_causes() -> Vec<&'static str> {
+    [HandoverCause::SessionEnded, HandoverCause::UnknownOutcome].map(HandoverCause::label).to_vec()
+}
+
+fn suspend_causes() -> Vec<&'static str> {
+    [SuspendCause::Drain, SuspendCause::Journal].map(SuspendCause::label).to_vec()
+}
+
+fn statuses() -> Vec<&'static str> {
+    SessionStatus::FINAL.map(SessionStatus::label).to_vec()
+}
+
+fn reasons() -> Vec<&'static str> {
+    EndReason::ALL.iter().map(|reason| reason.label()).collect()
+}

@@ -1,0 +1,195 @@
+//! What line each fact gives, if any.
+//!
+//! It must never write a text that a person, a model or a service made: only hashes, numbers,
+//! configured names and closed words.
+
+#![warn(clippy::wildcard_enum_match_arm)]
+
+use serde::Serialize;
+
+use super::catalogue;
+use crate::{
+    core::{
+        Entry, Fact, SessionId, SpanId, TraceId,
+        fact::{ModelCallEnd, SessionEnd, SessionStarted, ToolCallEnd},
+    },
+    signal::{
+        KeyedHash, UNKNOWN,
+        memory::{Memory, Open},
+    },
+};
+
+/// What the lines remember of a session.
+#[derive(Debug)]
+pub(super) struct Identity {
+    agent: String,
+    task_type: String,
+    user_hash: String,
+    trace_id: TraceId,
+    root: SpanId,
+}
+
+pub(super) type Sessions = Memory<Identity>;
+
+/// A line that grows field by field.
+struct Line<'a> {
+    text: Vec<u8>,
+    session: SessionId,
+    entry: &'a Entry,
+    open: Option<&'a Open<Identity>>,
+    span: SpanId,
+}
+
+/// Reads who a session is.
+pub(super) fn identify(hash: &KeyedHash, started: &SessionStarted) -> Identity {
+    Identity {
+        agent: started.agent.clone(),
+        task_type: started.task_type.clone(),
+        user_hash: hash.hash(&started.principal.id),
+        trace_id: started.trace.trace_id,
+        root: started.trace.root,
+    }
+}
+
+/// The line of one committed fact, its line end included.
+pub(super) fn line(hash: &KeyedHash, sessions: &mut Sessions, entry: &Entry) -> Option<Vec<u8>> {
+    let session = entry.stream.session()?;
+    sessions.open(entry, |started| identify(hash, started));
+    let line = write_fact(hash, sessions.get(session), session, entry);
+    sessions.close(entry);
+    line
+}
+
+fn write_fact(hash: &KeyedHash, open: Option<&Open<Identity>>, session: SessionId, entry: &Entry) -> Option<Vec<u8>> {
+    let line = |event| Line::new(event, session, entry, open);
+    let line = match &entry.fact {
+        Fact::SessionStarted(started) => line("agent_session_started").started(hash, started),
+        Fact::SessionSuspended { cause } => line("session_suspended").with("cause", cause.label()),
+        Fact::SessionResumed { .. } => line("session_resumed"),
+        Fact::ModelAttemptStarted { call, attempt, .. } => {
+            let reason = open?.model_call(*call)?.retry_after()?;
+            line("model_retry").model(*call).with("attempt", attempt).with("reason", reason.label())
+        }
+        Fact::ModelCallFinished { op, end } => line("model_called").model_called(*op, end),
+        Fact::ToolAttemptStarted { call, attempt, .. } => {
+            let reason = open?.tool_call(*call)?.retry_after()?;
+            line("tool_retry").tool(*call).with("attempt", attempt).with("reason", reason.label())
+        }
+        Fact::ToolCallFinished { op, end } => line("tool_called").tool_called(*op, end),
+        Fact::LimitReached { limit, value } => line("limit_reached").with("limit", limit.label()).with("value", value),
+        Fact::HandedOver { cause, .. } => line("handed_over").with("cause", cause.label()),
+        Fact::SessionFinished(end) => line("agent_session_finished").finished(end),
+        Fact::CancelRequested { .. }
+        | Fact::ModelCallStarted { .. }
+        | Fact::ModelAttemptFinished { .. }
+        | Fact::ToolCallStarted { .. }
+        | Fact::ToolAttemptFinished { .. }
+        | Fact::ProcessStarted { .. }
+        | Fact::ProcessStopped { .. } => return None,
+    };
+    Some(line.close())
+}
+
+impl<'a> Line<'a> {
+    fn new(event: &str, session: SessionId, entry: &'a Entry, open: Option<&'a Open<Identity>>) -> Self {
+        // Where its start was not seen, the root is what the first fact of a session opens.
+        let root = open.and_then(|open| open.identity.as_ref()).map(|identity| identity.root);
+        let span = root.unwrap_or_else(|| SpanId::of_fact(session, 0));
+        let line = Self { text: Vec::with_capacity(512), session, entry, open, span };
+        line.with("event", event).with("session_id", session)
+    }
+
+    /// Adds a field.
+    fn with(mut self, name: &str, value: impl Serialize) -> Self {
+        self.text.push(if self.text.is_empty() { b'{' } else { b',' });
+        self.text.push(b'"');
+        self.text.extend_from_slice(name.as_bytes());
+        self.text.extend_from_slice(b"\":");
+        serde_json::to_writer(&mut self.text, &value).expect("memory takes any plain value");
+        self
+    }
+
+    fn identity(&self) -> Option<&'a Identity> {
+        self.open.and_then(|open| open.identity.as_ref())
+    }
+
+    fn started(self, hash: &KeyedHash, started: &SessionStarted) -> Self {
+        self.with("task_hash", hash.hash(started.task.expose()))
+            .with("task_type", &started.task_type)
+            .with("model", &started.model.name)
+            .with("max_iterations", started.limits.max_iterations)
+            .with("token_budget", started.limits.token_budget)
+    }
+
+    /// The step and model of a call, whose span the line belongs to.
+    fn model(mut self, op: SpanId) -> Self {
+        self.span = op;
+        let call = self.open.and_then(|open| open.model_call(op));
+        self.with("step", call.map(|call| call.call.step))
+            .with("model", call.map_or(UNKNOWN, |call| call.asked.as_str()))
+    }
+
+    fn model_called(self, op: SpanId, end: &ModelCallEnd) -> Self {
+        let call = self.open.and_then(|open| open.model_call(op));
+        let latency = call.map(|call| self.entry.at.since(call.started).as_millis());
+        self.model(op)
+            .with("purpose", call.map(|call| catalogue::purpose(call.call.purpose)))
+            .with("outcome", end.outcome.label())
+            .with("latency_ms", latency)
+            .with("input_tokens", end.usage.input)
+            .with("output_tokens", end.usage.output)
+            .with("finish_reason", end.reply.as_ref().map(|reply| catalogue::finish_reason(&reply.finish_reason)))
+            .with("attempts", end.attempts)
+    }
+
+    /// The step and tool of a call, whose span the line belongs to.
+    fn tool(mut self, op: SpanId) -> Self {
+        self.span = op;
+        let call = self.open.and_then(|open| open.tool_call(op));
+        let tool = call.and_then(|call| call.tool.as_deref()).unwrap_or(UNKNOWN);
+        self.with("step", call.map(|call| call.step)).with("tool_name", tool)
+    }
+
+    fn tool_called(self, op: SpanId, end: &ToolCallEnd) -> Self {
+        let call = self.open.and_then(|open| open.tool_call(op));
+        let latency = call.map(|call| self.entry.at.since(call.started).as_millis());
+        self.tool(op)
+            .with("arguments_schema_valid", end.arguments_valid)
+            .with("outcome", end.outcome.label())
+            .with("latency_ms", latency)
+            .with("is_error", end.observation.is_error)
+            .with("result_tokens", end.observation.tokens)
+            .with("attempts", end.attempts)
+    }
+
+    fn finished(self, end: &SessionEnd) -> Self {
+        let started = self.open.and_then(|open| open.started);
+        let latency = started.map(|started| self.entry.at.since(started).as_millis());
+        let task_type = self.identity().map_or(UNKNOWN, |identity| &identity.task_type);
+        self.with("task_type", task_type)
+            .with("status", end.status.label())
+            .with("reason", end.reason.map(crate::core::EndReason::label))
+            .with("degraded", end.degraded)
+            .with("total_steps", end.steps)
+            .with("total_input_tokens", end.usage.input)
+            .with("total_output_tokens", end.usage.output)
+            .with("total_latency_ms", latency)
+            .with("tools_called", &end.tools_called)
+    }
+
+    /// Adds the fields of every event and ends the line.
+    fn close(self) -> Vec<u8> {
+        let identity = self.identity();
+        let (span, entry, session) = (self.span, self.entry, self.session);
+        let mut text = self
+            .with("timestamp", entry.at.to_string())
+            .with("trace_id", identity.map_or(session.trace_id(), |identity| identity.trace_id))
+            .with("span_id", span)
+            .with("seq", entry.seq)
+            .with("agent", identity.map_or(UNKNOWN, |identity| &identity.agent))
+            .with("user_hash", identity.map(|identity| &identity.user_hash))
+            .text;
+        text.extend_from_slice(b"}\n");
+        text
+    }
+}

@@ -1,0 +1,269 @@
+//! The bounded lane between the fold and the place that lines go to, with a thread of its own.
+//!
+//! It must never block whoever pushes. What it cannot take or write is lost and counted, line by
+//! line, and the next line tries again.
+
+use std::{
+    io::{self, Write},
+    mem,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+        mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, channel, sync_channel},
+    },
+    thread,
+    time::Duration,
+};
+
+use prometheus::IntCounter;
+
+/// Lines that wait for their write at the most.
+const CAPACITY: usize = 8192;
+/// Bytes that are gathered for one write.
+const BATCH: usize = 64 * 1024;
+
+/// The fold's end of the lane.
+#[derive(Clone, Debug)]
+pub(super) struct Lane {
+    lines: SyncSender<Vec<u8>>,
+    shared: Arc<Shared>,
+}
+
+/// Waits for the thread's end.
+#[derive(Debug)]
+pub(super) struct Ended(Receiver<()>);
+
+#[derive(Debug)]
+struct Shared {
+    /// Lines pushed and not yet written or lost.
+    waiting: AtomicU64,
+    stopping: AtomicBool,
+    dropped: IntCounter,
+}
+
+/// The thread's end: lines gathered for one write.
+struct Writer<W> {
+    output: W,
+    batch: Vec<u8>,
+    /// A write ended inside a line; the next one begins on a new line.
+    torn: bool,
+    shared: Arc<Shared>,
+}
+
+impl Lane {
+    /// Starts the thread that writes.
+    pub(super) fn start(output: impl Write + Send + 'static, dropped: IntCounter) -> io::Result<(Self, Ended)> {
+        Self::with_capacity(CAPACITY, output, dropped)
+    }
+
+    fn with_capacity(
+        capacity: usize,
+        output: impl Write + Send + 'static,
+        dropped: IntCounter,
+    ) -> io::Result<(Self, Ended)> {
+        let (lines, queue) = sync_channel(capacity);
+        let (ended, wait) = channel::<()>();
+        let shared = Arc::new(Shared { waiting: AtomicU64::new(0), stopping: AtomicBool::new(false), dropped });
+        let mut writer = Writer { output, batch: Vec::new(), torn: false, shared: Arc::clone(&shared) };
+        thread::Builder::new().name("event-lines".to_owned()).spawn(move || {
+            writer.run(&queue);
+            // The lane closes before the end is told: what comes later is refused and counted.
+            drop(queue);
+            drop(ended);
+        })?;
+        Ok((Self { lines, shared }, Ended(wait)))
+    }
+
+    /// Hands over a line with its line end.
+    pub(super) fn push(&self, line: Vec<u8>) {
+        self.shared.waiting.fetch_add(1, Ordering::AcqRel);
+        if self.lines.try_send(line).is_err() {
+            self.shared.lost(1);
+        }
+    }
+
+    /// Writes what waits and ends the thread, waiting for it up to `grace`. If the output hangs,
+    /// what waits is counted as lost. Gives whether all ended in time.
+    pub(super) fn stop(&self, ended: &Ended, grace: Duration) -> bool {
+        self.shared.stopping.store(true, Ordering::Release);
+        // Wakes a thread that waits; a full lane needs no waking. An empty line writes nothing.
+        let _ = self.lines.try_send(Vec::new());
+        let in_time = !matches!(ended.0.recv_timeout(grace), Err(RecvTimeoutError::Timeout));
+        self.shared.dropped.inc_by(self.shared.waiting.swap(0, Ordering::AcqRel));
+        in_time
+    }
+}
+
+impl Shared {
+    fn written(&self, lines: u64) {
+        // Saturates, because a stop that gave up has already counted what waited.
+        let less = |waiting: u64| Some(waiting.saturating_sub(lines));
+        let _ = self.waiting.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
+    }
+
+    fn lost(&self, lines: u64) {
+        self.written(lines);
+        self.dropped.inc_by(lines);
+    }
+}
+
+impl<W: Write> Writer<W> {
+    fn run(&mut self, queue: &Receiver<Vec<u8>>) {
+        while let Ok(line) = queue.recv() {
+            self.batch.extend_from_slice(&line);
+            while self.batch.len() < BATCH {
+                match queue.try_recv() {
+                    Ok(line) => self.batch.extend_from_slice(&line),
+                    Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
+                }
+            }
+            self.write_batch();
+            if self.shared.stopping.load(Ordering::Acquire) {
+                for line in queue.try_iter() {
+                    self.batch.extend_from_slice(&line);
+                }
+                self.write_batch();
+                return;
+            }
+        }
+    }
+
+    /// Writes the batch; of a failed write, the lines that are not wholly out are lost.
+    fn write_batch(&mut self) {
+        let batch = mem::take(&mut self.batch);
+        let out = self.write_out(&batch);
+        let (written, rest) = batch.split_at(out);
+        self.shared.written(count_lines(written));
+        self.shared.lost(count_lines(rest));
+        self.batch = batch;
+        self.batch.clear();
+    }
+
+    /// Writes as much as goes out, and gives how many bytes that is.
+    fn write_out(&mut self, batch: &[u8]) -> usize {
+        if batch.is_empty() {
+            return 0;
+        }
+        if self.torn {
+            if !matches!(self.output.write(b"\n"), Ok(1)) {
+                return 0;
+            }
+            self.torn = false;
+        }
+        let mut out = 0;
+        while out < batch.len() {
+            match self.output.write(&batch[out..]) {
+                Ok(0) => break,
+                Ok(more) => out += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        self.torn = out > 0 && batch[out - 1] != b'\n';
+        out
+    }
+}
+
+/// Whole lines of a part of a batch.
+fn count_lines(part: &[u8]) -> u64 {
+    part.iter().map(|byte| u64::from(*byte == b'\n')).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Mutex, mpsc};
+
+    use super::*;
+
+    /// A disk with room for so many bytes, which can grow.
+    #[derive(Clone)]
+    struct Disk(Arc<Mutex<(Vec<u8>, usize)>>);
+
+    impl Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let (text, room) = &mut *self.0.lock().expect("no panic");
+            let fits = bytes.len().min(*room - text.len());
+            if fits == 0 {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            text.extend_from_slice(&bytes[..fits]);
+            Ok(fits)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn dropped() -> IntCounter {
+        IntCounter::new("dropped_total", "Lines lost.").expect("a name")
+    }
+
+    fn writer(room: usize) -> (Writer<Disk>, Disk, IntCounter) {
+        let (disk, dropped) = (Disk(Arc::new(Mutex::new((Vec::new(), room)))), dropped());
+        let shared = Shared { waiting: AtomicU64::new(0), stopping: AtomicBool::new(false), dropped: dropped.clone() };
+        let writer = Writer { output: disk.clone(), batch: Vec::new(), torn: false, shared: Arc::new(shared) };
+        (writer, disk, dropped)
+    }
+
+    #[test]
+    fn a_full_disk_loses_exactly_the_lines_that_are_not_whole() {
+        let (mut writer, disk, dropped) = writer(5);
+        writer.batch = b"one\ntwo\nthree\n".to_vec();
+        writer.write_batch();
+        assert_eq!(dropped.get(), 2);
+        writer.batch = b"four\n".to_vec();
+        writer.write_batch();
+        assert_eq!(dropped.get(), 3);
+        disk.0.lock().expect("no panic").1 = 100;
+        writer.batch = b"five\n".to_vec();
+        writer.write_batch();
+        assert_eq!(dropped.get(), 3);
+        assert_eq!(disk.0.lock().expect("no panic").0, b"one\nt\nfive\n");
+    }
+
+    #[test]
+    fn what_waits_at_the_stop_is_written() {
+        let (disk, dropped) = (Disk(Arc::new(Mutex::new((Vec::new(), 1000)))), dropped());
+        let (lane, ended) = Lane::start(disk.clone(), dropped.clone()).expect("a thread");
+        for _ in 0..100 {
+            lane.push(b"line\n".to_vec());
+        }
+        assert!(lane.stop(&ended, Duration::from_secs(60)));
+        assert_eq!(disk.0.lock().expect("no panic").0.len(), 500);
+        lane.push(b"late\n".to_vec());
+        assert_eq!(dropped.get(), 1);
+    }
+
+    /// An output that says when it is asked and waits for a word.
+    struct Hanging(mpsc::Sender<()>, mpsc::Receiver<()>);
+
+    impl Write for Hanging {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.send(()).expect("the test listens");
+            self.1.recv().map_err(|_| io::ErrorKind::BrokenPipe)?;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_hanging_output_blocks_nobody_and_every_lost_line_is_counted() {
+        let ((asked, asks), (go, goes)) = (mpsc::channel(), mpsc::channel());
+        let dropped = dropped();
+        let (lane, ended) = Lane::with_capacity(2, Hanging(asked, goes), dropped.clone()).expect("a thread");
+        lane.push(b"1\n".to_vec());
+        asks.recv().expect("the write began");
+        for _ in 0..5 {
+            lane.push(b"2\n".to_vec());
+        }
+        // One is being written, two wait, three found no room.
+        assert_eq!(dropped.get(), 3);
+        assert!(!lane.stop(&ended, Duration::ZERO));
+        assert_eq!(dropped.get(), 6);
+        drop(go);
+    }
+}

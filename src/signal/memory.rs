@@ -1,0 +1,228 @@
+//! What a fold remembers of the sessions that are open here: who they are, and which calls have
+//! begun. Metrics and lines each keep one.
+//!
+//! A fact that ends something says little of what it ends, so its beginning is kept until then
+//! and not longer. It must never know what is counted or written.
+
+#![warn(clippy::wildcard_enum_match_arm)]
+
+use std::collections::HashMap;
+
+use crate::core::{
+    Entry, Fact, SessionId, SpanId, Timestamp,
+    fact::{ModelCall, ModelOutcome, SessionStarted, ToolCallBegin},
+    outcome::ToolOutcome,
+};
+
+/// The open sessions; `I` is what a fold keeps of a session's first fact.
+#[derive(Debug)]
+pub(super) struct Memory<I> {
+    sessions: HashMap<SessionId, Open<I>>,
+}
+
+/// One open session.
+#[derive(Debug)]
+pub(super) struct Open<I> {
+    /// What its first fact said; nothing if that was neither seen nor adopted here.
+    pub(super) identity: Option<I>,
+    /// When it began.
+    pub(super) started: Option<Timestamp>,
+    /// The model whose call ended last, which asked for the tools that run now.
+    pub(super) last_model: Option<String>,
+    models: HashMap<SpanId, OpenModelCall>,
+    tools: HashMap<SpanId, OpenToolCall>,
+}
+
+/// A model call that has begun.
+#[derive(Debug)]
+pub(super) struct OpenModelCall {
+    pub(super) call: Box<ModelCall>,
+    pub(super) started: Timestamp,
+    /// The configured model asked last.
+    pub(super) asked: String,
+    /// Attempts begun.
+    pub(super) attempts: u32,
+    /// The attempt that ended last: whom it asked, and how it ended.
+    last: Option<(String, ModelOutcome)>,
+}
+
+/// A tool call that has begun. Its arguments are not kept.
+#[derive(Debug)]
+pub(super) struct OpenToolCall {
+    pub(super) step: u32,
+    /// The tool, if there is one of that name.
+    pub(super) tool: Option<String>,
+    pub(super) started: Timestamp,
+    /// Attempts begun.
+    pub(super) attempts: u32,
+    last: Option<ToolOutcome>,
+}
+
+impl<I> Memory<I> {
+    /// Remembers nothing yet.
+    pub(super) fn new() -> Self {
+        Self { sessions: HashMap::new() }
+    }
+
+    /// Sessions that are open here.
+    pub(super) fn len(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// An open session.
+    pub(super) fn get(&self, session: SessionId) -> Option<&Open<I>> {
+        self.sessions.get(&session)
+    }
+
+    /// Takes up a session whose journal another process life began, up to where it stands.
+    pub(super) fn adopt(&mut self, entries: &[Entry], identify: impl Fn(&SessionStarted) -> I) {
+        if let Some(session) = entries.first().and_then(|entry| entry.stream.session()) {
+            self.sessions.remove(&session);
+        }
+        for entry in entries {
+            self.open(entry, &identify);
+            // It goes on here, or it would not be adopted.
+            if !matches!(entry.fact, Fact::SessionSuspended { .. }) {
+                self.close(entry);
+            }
+        }
+    }
+
+    /// Notes what a fact opens. Called before the fact is folded.
+    pub(super) fn open(&mut self, entry: &Entry, identify: impl FnOnce(&SessionStarted) -> I) {
+        let Some(session) = entry.stream.session() else { return };
+        match &entry.fact {
+            Fact::SessionStarted(started) => {
+                let open = self.entry(session);
+                open.identity = Some(identify(started));
+                open.started = Some(entry.at);
+            }
+            Fact::SessionResumed { .. } => {
+                self.entry(session);
+            }
+            Fact::ModelCallStarted { op, call } => {
+                self.entry(session).models.insert(*op, OpenModelCall::new(call, entry.at));
+            }
+            Fact::ToolCallStarted { op, call } => {
+                self.entry(session).tools.insert(*op, OpenToolCall::new(call, entry.at));
+            }
+            Fact::ModelAttemptStarted { call, model, .. } => {
+                if let Some(open) = self.model_call(session, *call) {
+                    open.attempts += 1;
+                    open.asked.clone_from(model);
+                }
+            }
+            Fact::ToolAttemptStarted { call, .. } => {
+                if let Some(open) = self.tool_call(session, *call) {
+                    open.attempts += 1;
+                }
+            }
+            Fact::SessionSuspended { .. }
+            | Fact::CancelRequested { .. }
+            | Fact::ModelAttemptFinished { .. }
+            | Fact::ModelCallFinished { .. }
+            | Fact::ToolAttemptFinished { .. }
+            | Fact::ToolCallFinished { .. }
+            | Fact::LimitReached { .. }
+            | Fact::HandedOver { .. }
+            | Fact::SessionFinished(_)
+            | Fact::ProcessStarted { .. }
+            | Fact::ProcessStopped { .. } => {}
+        }
+    }
+
+    /// Forgets what a fact closes. Called after the fact is folded.
+    pub(super) fn close(&mut self, entry: &Entry) {
+        let Some(session) = entry.stream.session() else { return };
+        match &entry.fact {
+            Fact::SessionSuspended { .. } | Fact::SessionFinished(_) => {
+                self.sessions.remove(&session);
+            }
+            Fact::ModelAttemptFinished { call, end, .. } => {
+                if let Some(open) = self.model_call(session, *call) {
+                    open.last = Some((open.asked.clone(), end.outcome));
+                }
+            }
+            Fact::ToolAttemptFinished { call, end, .. } => {
+                if let Some(open) = self.tool_call(session, *call) {
+                    open.last = Some(end.outcome);
+                }
+            }
+            Fact::ModelCallFinished { op, .. } => {
+                if let Some(open) = self.sessions.get_mut(&session) {
+                    open.last_model = open.models.remove(op).map(|call| call.asked);
+                }
+            }
+            Fact::ToolCallFinished { op, .. } => {
+                if let Some(open) = self.sessions.get_mut(&session) {
+                    open.tools.remove(op);
+                }
+            }
+            Fact::SessionStarted(_)
+            | Fact::SessionResumed { .. }
+            | Fact::CancelRequested { .. }
+            | Fact::ModelCallStarted { .. }
+            | Fact::ModelAttemptStarted { .. }
+            | Fact::ToolCallStarted { .. }
+            | Fact::ToolAttemptStarted { .. }
+            | Fact::LimitReached { .. }
+            | Fact::HandedOver { .. }
+            | Fact::ProcessStarted { .. }
+            | Fact::ProcessStopped { .. } => {}
+        }
+    }
+
+    fn entry(&mut self, session: SessionId) -> &mut Open<I> {
+        self.sessions.entry(session).or_insert_with(|| Open {
+            identity: None,
+            started: None,
+            last_model: None,
+            models: HashMap::new(),
+            tools: HashMap::new(),
+        })
+    }
+
+    fn model_call(&mut self, session: SessionId, op: SpanId) -> Option<&mut OpenModelCall> {
+        self.sessions.get_mut(&session)?.models.get_mut(&op)
+    }
+
+    fn tool_call(&mut self, session: SessionId, op: SpanId) -> Option<&mut OpenToolCall> {
+        self.sessions.get_mut(&session)?.tools.get_mut(&op)
+    }
+}
+
+impl<I> Open<I> {
+    /// A model call of it that has begun.
+    pub(super) fn model_call(&self, op: SpanId) -> Option<&OpenModelCall> {
+        self.models.get(&op)
+    }
+
+    /// A tool call of it that has begun.
+    pub(super) fn tool_call(&self, op: SpanId) -> Option<&OpenToolCall> {
+        self.tools.get(&op)
+    }
+}
+
+impl OpenModelCall {
+    fn new(call: &ModelCall, started: Timestamp) -> Self {
+        let asked = call.model.name.clone();
+        Self { call: Box::new(call.clone()), started, asked, attempts: 0, last: None }
+    }
+
+    /// If the attempt that begins now repeats the one before at the same model: how that ended.
+    pub(super) fn retry_after(&self) -> Option<ModelOutcome> {
+        self.last.as_ref().filter(|(model, _)| *model == self.asked).map(|(_, outcome)| *outcome)
+    }
+}
+
+impl OpenToolCall {
+    fn new(call: &ToolCallBegin, started: Timestamp) -> Self {
+        let tool = call.known.then(|| call.tool.clone());
+        Self { step: call.step, tool, started, attempts: 0, last: None }
+    }
+
+    /// If the attempt that begins now repeats one: how that ended.
+    pub(super) fn retry_after(&self) -> Option<ToolOutcome> {
+        self.last
+    }
+}

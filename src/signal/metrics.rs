@@ -1,0 +1,189 @@
+//! Prometheus metrics, counted from committed facts, and the health of the journal.
+//!
+//! Families stand in [`catalogue`], what a fact counts in `fold`. It must never know a session's
+//! text, and no label comes from a model or a person.
+
+pub mod catalogue;
+mod document;
+mod fold;
+mod series;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use prometheus::{
+    Encoder as _, Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
+    process_collector::ProcessCollector,
+};
+
+use self::{fold::Sessions, series::Series};
+use super::memory::Memory;
+use crate::core::{
+    Entry, Sink,
+    port::{JournalWatch, StoreErrorKind},
+};
+
+/// The label values that configuration declares; all series of these are born at zero.
+#[derive(Clone, Debug, Default)]
+pub struct MetricLabels {
+    /// Agents, each with its task types.
+    pub agents: Vec<(String, Vec<String>)>,
+    /// Models: configured name, `gen_ai.provider.name`, `gen_ai.request.model`.
+    pub models: Vec<(String, String, String)>,
+    /// Tools.
+    pub tools: Vec<String>,
+    /// Sinks that may drop.
+    pub sinks: Vec<&'static str>,
+    /// The version that runs.
+    pub version: String,
+}
+
+/// The metrics of this process. Clones count into the same series.
+#[derive(Clone)]
+pub struct Metrics {
+    inner: Arc<Inner>,
+}
+
+/// Why the metrics could not be made.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot make the metric families")]
+pub struct Error(#[from] prometheus::Error);
+
+struct Inner {
+    registry: Registry,
+    series: Series,
+    sessions: Mutex<Sessions>,
+    dropped: IntCounterVec,
+    spans: IntCounter,
+    commits: IntCounter,
+    facts: IntCounter,
+    commit_duration: Histogram,
+    journal_errors: IntCounterVec,
+    queue: IntGauge,
+}
+
+struct MetricsSink(Arc<Inner>);
+
+impl Metrics {
+    /// Makes all families, with the series of the declared labels at zero.
+    ///
+    /// # Errors
+    /// Where a family is refused, which a right catalogue rules out.
+    pub fn new(labels: &MetricLabels) -> Result<Self, Error> {
+        let registry = Registry::new();
+        let series = Series::new(&registry, labels)?;
+        let dropped = series::counters(&registry, &catalogue::DROPPED)?;
+        for sink in &labels.sinks {
+            dropped.with_label_values(&[sink]);
+        }
+        let journal_errors = series::counters(&registry, &catalogue::JOURNAL_ERRORS)?;
+        for kind in series::STORE_ERRORS {
+            journal_errors.with_label_values(&[kind.label()]);
+        }
+        register_build_info(&registry, &labels.version)?;
+        registry.register(Box::new(ProcessCollector::for_self()))?;
+        let inner = Inner {
+            series,
+            sessions: Mutex::new(Memory::new()),
+            dropped,
+            spans: series::counters(&registry, &catalogue::SPANS)?.with_label_values::<&str>(&[]),
+            commits: series::counters(&registry, &catalogue::JOURNAL_COMMITS)?.with_label_values::<&str>(&[]),
+            facts: series::counters(&registry, &catalogue::JOURNAL_FACTS)?.with_label_values::<&str>(&[]),
+            commit_duration: series::histograms(&registry, &catalogue::JOURNAL_COMMIT)?.with_label_values::<&str>(&[]),
+            journal_errors,
+            queue: series::gauge(&registry, &catalogue::JOURNAL_QUEUE)?,
+            registry,
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The sink that counts committed facts.
+    pub fn sink(&self) -> Box<dyn Sink> {
+        Box::new(MetricsSink(Arc::clone(&self.inner)))
+    }
+
+    /// Takes up a session that another process life began: its journal so far is remembered, not
+    /// counted, so that what it does from here on counts under its own labels. Call it before
+    /// the first new fact of a session that is driven on here.
+    pub fn adopt(&self, entries: &[Entry]) {
+        let series = &self.inner.series;
+        let mut sessions = self.inner.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.adopt(entries, |started| series.session(&started.agent, &started.task_type));
+        self.inner.show_active(&sessions);
+    }
+
+    /// All series in the Prometheus text format.
+    pub fn render(&self) -> String {
+        let mut text = Vec::new();
+        TextEncoder::new()
+            .encode(&self.inner.registry.gather(), &mut text)
+            .expect("memory takes any text and every family is named");
+        String::from_utf8(text).expect("the text format is UTF-8")
+    }
+
+    /// The counter of spans that the collector took.
+    pub fn spans_acknowledged(&self) -> IntCounter {
+        self.inner.spans.clone()
+    }
+
+    /// The counter of what a sink dropped. The name must come from code.
+    pub fn dropped(&self, sink: &str) -> IntCounter {
+        self.inner.dropped.with_label_values(&[sink])
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Metrics")
+    }
+}
+
+impl JournalWatch for Metrics {
+    fn committed(&self, facts: usize, took: Duration) {
+        self.inner.commits.inc();
+        self.inner.facts.inc_by(u64::try_from(facts).unwrap_or(u64::MAX));
+        self.inner.commit_duration.observe(took.as_secs_f64());
+    }
+
+    fn failed(&self, kind: StoreErrorKind) {
+        self.inner.journal_errors.with_label_values(&[kind.label()]).inc();
+    }
+
+    fn queued(&self, depth: usize) {
+        self.inner.queue.set(i64::try_from(depth).unwrap_or(i64::MAX));
+    }
+}
+
+impl Inner {
+    fn show_active(&self, sessions: &Sessions) {
+        self.series.sessions_active.set(i64::try_from(sessions.len()).unwrap_or(i64::MAX));
+    }
+}
+
+impl Sink for MetricsSink {
+    fn name(&self) -> &'static str {
+        "metrics"
+    }
+
+    fn publish(&mut self, entries: &[Arc<Entry>]) {
+        let mut sessions = self.0.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        for entry in entries {
+            fold::count(&self.0.series, &mut sessions, entry);
+        }
+        self.0.show_active(&sessions);
+    }
+}
+
+/// One series that is always 1 and carries the version.
+fn register_build_info(registry: &Registry, version: &str) -> Result<(), prometheus::Error> {
+    let family = &catalogue::BUILD_INFO;
+    let info = IntGaugeVec::new(Opts::new(family.name, family.meaning), family.labels)?;
+    registry.register(Box::new(info.clone()))?;
+    info.with_label_values(&[version]).set(1);
+    Ok(())
+}

@@ -1,0 +1,66 @@
+//! Prints the catalogue as `docs/metrics.md`. It must never add a fact that the catalogue lacks.
+
+use std::fmt::Write as _;
+
+use super::catalogue::{Family, Kind};
+use crate::core::{
+    FaultKind, SessionStatus, ToolOutcome,
+    fact::{Limit, ModelOutcome},
+};
+
+const HEAD: &str = "# Metrics
+
+This page is printed from the catalogue in `src/signal/metrics/catalogue.rs`; a test compares the two.
+
+Counters count what this process published: nothing is replayed after a restart.
+Every series of a declared agent, task type, model, tool and sink is there from the start, at zero.
+Label values come from configuration or from the closed sets below, never from what a model or a person wrote.
+A tool, agent, task type or model that the configuration does not know is `unknown`.
+The `glassbox_journal_*` and `glassbox_telemetry_*` families tell of the signals' own health; all others are counted
+from the facts of the journal.
+
+";
+
+/// The page.
+pub(super) fn render(families: &[Family]) -> String {
+    let mut page = HEAD.to_owned();
+    page.push_str("## Families\n\n| name | kind | labels | unit | meaning |\n|---|---|---|---|---|\n");
+    for Family { name, kind, labels, unit, meaning } in families {
+        let labels = labels.iter().map(|label| format!("`{label}`")).collect::<Vec<_>>().join(", ");
+        row(&mut page, &[&format!("`{name}`"), kind.label(), &labels, unit, meaning]);
+    }
+    page.push_str("\n## Upper bounds of the histograms\n\n| name | le |\n|---|---|\n");
+    for family in families {
+        if let Kind::Histogram(bounds) = family.kind {
+            let bounds = bounds.iter().map(f64::to_string).collect::<Vec<_>>().join(", ");
+            row(&mut page, &[&format!("`{}`", family.name), &bounds]);
+        }
+    }
+    page.push_str("\n## Closed sets of labels\n\n| label | values |\n|---|---|\n");
+    for (label, values) in closed_sets() {
+        let values = values.iter().map(|value| format!("`{value}`")).collect::<Vec<_>>().join(", ");
+        row(&mut page, &[&format!("`{label}`"), &values]);
+    }
+    page
+}
+
+/// Labels whose values stand in the code.
+fn closed_sets() -> Vec<(&'static str, Vec<&'static str>)> {
+    let faults = FaultKind::ALL.map(FaultKind::label);
+    vec![
+        ("status", SessionStatus::FINAL.map(SessionStatus::label).to_vec()),
+        ("outcome of tools", ToolOutcome::ALL.iter().map(|outcome| outcome.label()).collect()),
+        ("outcome of models", ModelOutcome::all().map(ModelOutcome::label).collect()),
+        ("verdict", super::series::Verdict::ALL.map(super::series::Verdict::label).to_vec()),
+        ("reason", faults.to_vec()),
+        ("limit", Limit::ALL.map(Limit::label).to_vec()),
+        ("kind", super::series::STORE_ERRORS.map(crate::core::port::StoreErrorKind::label).to_vec()),
+        ("gen_ai_operation_name", vec!["chat"]),
+        ("gen_ai_token_type", vec!["input", "output"]),
+        ("error_type (empty for a success)", faults.into_iter().chain(["cancelled"]).collect()),
+    ]
+}
+
+fn row(page: &mut String, cells: &[&str]) {
+    writeln!(page, "| {} |", cells.join(" | ")).expect("a string takes any text");
+}

@@ -1,0 +1,266 @@
+//! The series of every declared agent, tool and model, born at zero, with their handles at hand.
+//!
+//! It must never make a label of anything but configuration and closed sets.
+
+use std::{collections::HashMap, sync::Arc};
+
+use prometheus::{Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
+
+use super::{
+    MetricLabels,
+    catalogue::{self as c, Family, Kind},
+};
+use crate::{
+    core::{
+        FaultKind, SessionStatus, ToolOutcome,
+        fact::{Limit, ModelOutcome},
+        port::StoreErrorKind,
+    },
+    signal::UNKNOWN,
+};
+
+/// The operation of every model call, in the word of the GenAI conventions.
+const CHAT: &str = "chat";
+
+/// Every sort of store error.
+pub(super) const STORE_ERRORS: [StoreErrorKind; 6] = [
+    StoreErrorKind::Full,
+    StoreErrorKind::ReadOnly,
+    StoreErrorKind::Busy,
+    StoreErrorKind::Conflict,
+    StoreErrorKind::Version,
+    StoreErrorKind::Io,
+];
+
+/// Whether a tool call that a model asked for fits what it was offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Valid,
+    InvalidArguments,
+    UnknownTool,
+}
+
+impl Verdict {
+    pub(super) const ALL: [Self; 3] = [Self::Valid, Self::InvalidArguments, Self::UnknownTool];
+
+    pub(super) const fn label(self) -> &'static str {
+        match self {
+            Self::Valid => "valid",
+            Self::InvalidArguments => "invalid_arguments",
+            Self::UnknownTool => "unknown_tool",
+        }
+    }
+}
+
+/// Everything that the fold counts into.
+pub(super) struct Series {
+    families: Families,
+    sessions: HashMap<String, HashMap<String, Arc<SessionSeries>>>,
+    tools: HashMap<String, Arc<ToolSeries>>,
+    unknown_tool: Arc<ToolSeries>,
+    models: HashMap<String, Arc<ModelSeries>>,
+    pub(super) sessions_active: IntGauge,
+}
+
+/// Of one agent and task type.
+pub(super) struct SessionSeries {
+    pub(super) finished: HashMap<SessionStatus, IntCounter>,
+    pub(super) degraded: IntCounter,
+    pub(super) steps: Histogram,
+    pub(super) duration: Histogram,
+    pub(super) active: Histogram,
+    pub(super) context: Histogram,
+}
+
+/// Of one tool.
+pub(super) struct ToolSeries {
+    pub(super) calls: HashMap<ToolOutcome, IntCounter>,
+    pub(super) attempts: HashMap<ToolOutcome, IntCounter>,
+    pub(super) duration: Histogram,
+}
+
+/// Of one model.
+pub(super) struct ModelSeries {
+    pub(super) calls: HashMap<ModelOutcome, IntCounter>,
+    pub(super) auth_failures: IntCounter,
+    pub(super) requests: [IntCounter; 3],
+    pub(super) retries: HashMap<FaultKind, IntCounter>,
+    /// No entry for a lost call, whose duration says nothing.
+    pub(super) duration: HashMap<ModelOutcome, Histogram>,
+    pub(super) input: Histogram,
+    pub(super) output: Histogram,
+}
+
+struct Families {
+    sessions: IntCounterVec,
+    degraded: IntCounterVec,
+    steps: HistogramVec,
+    duration: HistogramVec,
+    active: HistogramVec,
+    context: HistogramVec,
+    limits: IntCounterVec,
+    tool_calls: IntCounterVec,
+    tool_attempts: IntCounterVec,
+    tool_duration: HistogramVec,
+    model_calls: IntCounterVec,
+    model_auth: IntCounterVec,
+    model_tools: IntCounterVec,
+    model_retries: IntCounterVec,
+    operation: HistogramVec,
+    usage: HistogramVec,
+}
+
+impl Series {
+    pub(super) fn new(registry: &Registry, labels: &MetricLabels) -> Result<Self, prometheus::Error> {
+        let families = Families::register(registry)?;
+        let mut sessions: HashMap<String, HashMap<_, _>> = HashMap::new();
+        for (agent, task_types) in &labels.agents {
+            let of_agent = sessions.entry(agent.clone()).or_default();
+            for task_type in task_types {
+                of_agent.insert(task_type.clone(), Arc::new(families.session(agent, task_type)));
+            }
+        }
+        let tools = labels.tools.iter().map(|tool| (tool.clone(), Arc::new(families.tool(tool)))).collect();
+        let models = labels.models.iter().map(|(name, provider, request_model)| {
+            (name.clone(), Arc::new(families.model(name, provider, request_model)))
+        });
+        let models = models.collect();
+        for limit in Limit::ALL {
+            families.limits.with_label_values(&[limit.label()]);
+        }
+        let unknown_tool = Arc::new(families.tool(UNKNOWN));
+        let sessions_active = gauge(registry, &c::SESSIONS_ACTIVE)?;
+        Ok(Self { families, sessions, tools, unknown_tool, models, sessions_active })
+    }
+
+    /// The series of an agent and task type; undeclared ones share `unknown`.
+    pub(super) fn session(&self, agent: &str, task_type: &str) -> Arc<SessionSeries> {
+        match self.sessions.get(agent) {
+            None => Arc::new(self.families.session(UNKNOWN, UNKNOWN)),
+            Some(of_agent) => match of_agent.get(task_type) {
+                None => Arc::new(self.families.session(agent, UNKNOWN)),
+                Some(series) => Arc::clone(series),
+            },
+        }
+    }
+
+    /// The series of a tool, or of `unknown`.
+    pub(super) fn tool(&self, tool: Option<&str>) -> &ToolSeries {
+        tool.and_then(|name| self.tools.get(name)).unwrap_or(&self.unknown_tool)
+    }
+
+    /// The series of a model; one that is no longer configured becomes `unknown`.
+    pub(super) fn model(&self, model: Option<&str>) -> Arc<ModelSeries> {
+        match model.and_then(|name| self.models.get(name)) {
+            Some(series) => Arc::clone(series),
+            None => Arc::new(self.families.model(UNKNOWN, UNKNOWN, UNKNOWN)),
+        }
+    }
+
+    pub(super) fn limit(&self, limit: Limit) {
+        self.families.limits.with_label_values(&[limit.label()]).inc();
+    }
+}
+
+impl ModelSeries {
+    pub(super) fn request(&self, verdict: Verdict) {
+        self.requests[verdict as usize].inc();
+    }
+}
+
+impl Families {
+    fn register(registry: &Registry) -> Result<Self, prometheus::Error> {
+        Ok(Self {
+            sessions: counters(registry, &c::SESSIONS)?,
+            degraded: counters(registry, &c::DEGRADED)?,
+            steps: histograms(registry, &c::SESSION_STEPS)?,
+            duration: histograms(registry, &c::SESSION_DURATION)?,
+            active: histograms(registry, &c::SESSION_ACTIVE)?,
+            context: histograms(registry, &c::CONTEXT)?,
+            limits: counters(registry, &c::LIMITS)?,
+            tool_calls: counters(registry, &c::TOOL_CALLS)?,
+            tool_attempts: counters(registry, &c::TOOL_ATTEMPTS)?,
+            tool_duration: histograms(registry, &c::TOOL_DURATION)?,
+            model_calls: counters(registry, &c::MODEL_CALLS)?,
+            model_auth: counters(registry, &c::MODEL_AUTH)?,
+            model_tools: counters(registry, &c::MODEL_TOOLS)?,
+            model_retries: counters(registry, &c::MODEL_RETRIES)?,
+            operation: histograms(registry, &c::GEN_AI_OPERATION)?,
+            usage: histograms(registry, &c::GEN_AI_USAGE)?,
+        })
+    }
+
+    fn session(&self, agent: &str, task_type: &str) -> SessionSeries {
+        let finished = SessionStatus::FINAL
+            .into_iter()
+            .map(|status| (status, self.sessions.with_label_values(&[agent, task_type, status.label()])));
+        SessionSeries {
+            finished: finished.collect(),
+            degraded: self.degraded.with_label_values(&[agent, task_type]),
+            steps: self.steps.with_label_values(&[agent, task_type]),
+            duration: self.duration.with_label_values(&[agent, task_type]),
+            active: self.active.with_label_values(&[agent, task_type]),
+            context: self.context.with_label_values(&[agent]),
+        }
+    }
+
+    fn tool(&self, tool: &str) -> ToolSeries {
+        let each = |family: &IntCounterVec| {
+            ToolOutcome::ALL.iter().map(|end| (*end, family.with_label_values(&[tool, end.label()]))).collect()
+        };
+        ToolSeries {
+            calls: each(&self.tool_calls),
+            attempts: each(&self.tool_attempts),
+            duration: self.tool_duration.with_label_values(&[tool]),
+        }
+    }
+
+    fn model(&self, name: &str, provider: &str, request_model: &str) -> ModelSeries {
+        let timed = ModelOutcome::all().filter(|end| *end != ModelOutcome::Lost).map(|end| {
+            let error = if end == ModelOutcome::Ok { "" } else { end.label() };
+            (end, self.operation.with_label_values(&[CHAT, provider, request_model, error]))
+        });
+        let calls = ModelOutcome::all().map(|end| (end, self.model_calls.with_label_values(&[name, end.label()])));
+        let retries =
+            FaultKind::ALL.into_iter().map(|kind| (kind, self.model_retries.with_label_values(&[name, kind.label()])));
+        ModelSeries {
+            calls: calls.collect(),
+            auth_failures: self.model_auth.with_label_values(&[name]),
+            requests: Verdict::ALL.map(|verdict| self.model_tools.with_label_values(&[name, verdict.label()])),
+            retries: retries.collect(),
+            duration: timed.collect(),
+            input: self.usage.with_label_values(&[CHAT, provider, request_model, "input"]),
+            output: self.usage.with_label_values(&[CHAT, provider, request_model, "output"]),
+        }
+    }
+}
+
+/// Makes a family of counters.
+pub(super) fn counters(registry: &Registry, family: &Family) -> Result<IntCounterVec, prometheus::Error> {
+    let made = IntCounterVec::new(Opts::new(family.name, family.meaning), family.labels)?;
+    registry.register(Box::new(made.clone()))?;
+    Ok(made)
+}
+
+/// Makes a family of histograms.
+pub(super) fn histograms(registry: &Registry, family: &Family) -> Result<HistogramVec, prometheus::Error> {
+    let made = HistogramVec::new(histogram_opts(family), family.labels)?;
+    registry.register(Box::new(made.clone()))?;
+    Ok(made)
+}
+
+/// Makes a gauge without labels.
+pub(super) fn gauge(registry: &Registry, family: &Family) -> Result<IntGauge, prometheus::Error> {
+    let made = IntGauge::new(family.name, family.meaning)?;
+    registry.register(Box::new(made.clone()))?;
+    Ok(made)
+}
+
+/// The bounds of the catalogue.
+fn histogram_opts(family: &Family) -> HistogramOpts {
+    let opts = HistogramOpts::new(family.name, family.meaning);
+    match family.kind {
+        Kind::Histogram(bounds) => opts.buckets(bounds.to_vec()),
+        Kind::Counter | Kind::Gauge => opts,
+    }
+}
