@@ -165,15 +165,16 @@ fn nothing_is_left_over() {
 
 #[test]
 fn observe_has_a_handful_of_call_sites() {
+    // In `signal` the same word is what a histogram does with a number.
     let sites: Vec<_> = sources()
         .into_iter()
+        .filter(|(path, _)| room(path) != "signal")
         .flat_map(|(path, text)| {
             let count = text.lines().filter(|line| line.contains(".observe(") && !line.contains("//")).count();
             std::iter::repeat_n(room(&path), count)
         })
         .collect();
     assert!(sites.len() <= 8, "{sites:?}");
-    let outside: Vec<_> =
-        sites.iter().filter(|site| !["session", "policy", "http", "signal"].contains(&site.as_str())).collect();
+    let outside: Vec<_> = sites.iter().filter(|site| !["session", "policy", "http"].contains(&site.as_str())).collect();
     assert!(outside.is_empty(), "operations are observed in {outside:?}");
 }
