@@ -51,6 +51,7 @@ pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> 
         },
     )?;
     runtime.diagnostics().install();
+    runtime.keep_sessions();
     let listener = TcpListener::bind(config.server.listen)
         .await
         .with_context(|| format!("cannot listen on {}", config.server.listen))?;

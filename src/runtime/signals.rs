@@ -6,7 +6,7 @@ use std::{path::Path, time::Duration};
 use super::Diagnostics;
 use crate::{
     config::{self, Config},
-    core::{SessionId, Sink, port::Entropy},
+    core::{Entry, SessionId, Sink, port::Entropy},
     signal::{
         Feed, KeyedHash, Lines, MetricLabels, Metrics, hash, lines, metrics,
         otlp::{self, Pipeline, SpanCounters},
@@ -69,6 +69,20 @@ impl Signals {
         };
         let (sample_ratio, filter) = (config.telemetry.sample_ratio, config.telemetry.log.clone());
         Ok(Self { metrics, feed, lines, pipeline, sample_ratio, filter })
+    }
+
+    /// Reads the journal of a session that goes on here, before its next fact is recorded.
+    pub(super) fn adopt(&self, entries: &[Entry]) {
+        self.metrics.adopt(entries);
+        if let Some(lines) = &self.lines {
+            lines.adopt(entries);
+        }
+        if let Some(pipeline) = &self.pipeline {
+            for span in pipeline.restore(entries) {
+                // A span that finds no room is counted as dropped by the pipeline itself.
+                pipeline.offer(span);
+            }
+        }
     }
 
     /// The sinks for the journal's writer, in their order.

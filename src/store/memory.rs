@@ -12,6 +12,7 @@ use crate::core::{
     fact::SessionSummary,
     id::ProcessId,
     lease::{LeaseEpoch, LeaseGrant, Leases},
+    outcome::SessionStatus,
     port::{self, SessionFilter, StoreError, StoreErrorKind, Write},
 };
 
@@ -74,6 +75,10 @@ impl State {
             let standing = self.leases.get(&session).filter(|lease| lease.holder.is_some()).map(|lease| lease.epoch);
             check::check_lease(write.stream, relied, standing)?;
         }
+        if let (Some(session), Some(take)) = (write.stream.session(), write.take) {
+            let holder = Some((take.owner, take.until));
+            self.leases.insert(session, Lease { epoch: LeaseEpoch::FIRST, holder });
+        }
         for blob in &write.blobs {
             self.blobs.entry(blob.hash).or_insert_with(|| Arc::clone(&blob.bytes));
         }
@@ -81,7 +86,11 @@ impl State {
             return Ok(());
         }
         if let Some(session) = write.stream.session() {
-            self.list(session, &Change::of(&write.entries));
+            let change = Change::of(&write.entries);
+            self.list(session, &change);
+            if change.status.is_some_and(SessionStatus::is_final) {
+                self.leases.remove(&session);
+            }
         }
         self.streams.entry(write.stream).or_default().extend(write.entries.iter().cloned());
         Ok(())

@@ -23,6 +23,8 @@ const ROWS: &[&[&str]] = &[
 
 /// Lines of a file from which it is two rooms.
 const LONGEST: usize = 400;
+/// Cases of tests may fill a little more.
+const LONGEST_TESTS: usize = 450;
 
 fn sources() -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
@@ -148,7 +150,9 @@ fn core_and_machine_touch_nothing_outside() {
 fn every_file_says_what_it_is_and_is_one_room() {
     for (path, text) in sources() {
         assert!(text.starts_with("//!"), "{} has no module doc", path.display());
-        assert!(text.lines().count() <= LONGEST, "{} has {} lines", path.display(), text.lines().count());
+        let is_tests = path.file_name().is_some_and(|name| name == "tests.rs");
+        let longest = if is_tests { LONGEST_TESTS } else { LONGEST };
+        assert!(text.lines().count() <= longest, "{} has {} lines", path.display(), text.lines().count());
         assert_ne!(path.file_name().and_then(|name| name.to_str()), Some("mod.rs"), "{}", path.display());
     }
 }
