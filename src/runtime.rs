@@ -5,11 +5,13 @@
 
 mod agents;
 mod clock;
+mod decide;
 mod diagnostics;
 mod live;
 mod resume;
 mod signals;
 mod spawn;
+mod waiting;
 
 use std::{
     path::{Path, PathBuf},
@@ -23,12 +25,13 @@ use tokio_util::sync::CancellationToken;
 pub use self::{
     agents::build_models,
     clock::{SystemClock, SystemEntropy},
+    decide::{NotDecided, Settled},
     diagnostics::Diagnostics,
     live::SessionHandle,
     resume::{DEFAULT_LEASE, NotResumed},
     spawn::spawn,
 };
-use self::{live::Live, resume::Taken, signals::Signals};
+use self::{live::Live, resume::Taken, signals::Signals, waiting::Watched};
 use crate::{
     config::{self, Config},
     core::{
@@ -160,6 +163,7 @@ struct Inner {
     signals: Signals,
     entropy: Arc<dyn Entropy>,
     live: Live,
+    watched: Watched,
     draining: CancellationToken,
     stopped: CancellationToken,
     lease: Duration,
@@ -201,6 +205,7 @@ impl Runtime {
             signals,
             entropy: setup.entropy,
             live,
+            watched: Watched::default(),
             draining: CancellationToken::new(),
             stopped: CancellationToken::new(),
             lease: config.server.lease,
@@ -241,7 +246,7 @@ impl Runtime {
         let log = agent.begin(&inner.journal, id, new, &prompt, until);
         log.flush().await.map_err(Refused::Journal)?;
         let taken = Taken { agent: Arc::clone(agent), prompt, principal };
-        Ok(place.drive(log, taken, inner.draining.clone()))
+        Ok(place.drive(self.clone(), log, taken))
     }
 
     /// A name for an HTTP request.

@@ -3,6 +3,7 @@
 //! It must never know which model, tool or store there is, nor how a signal looks.
 
 mod agent;
+mod confirm;
 mod driver;
 mod report;
 mod resume;
@@ -10,7 +11,8 @@ mod tools;
 
 pub use self::{
     agent::{Agent, NewSession},
+    confirm::{Decided, Objection, Say, Standing, decided, expiries, weigh},
     driver::{Ended, Signals, drive},
-    report::SessionReport,
+    report::{PendingConfirmation, SessionReport},
     resume::{PromptError, beginning, own_prompt, take_up},
 };

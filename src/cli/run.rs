@@ -7,7 +7,7 @@ use clap::Args;
 use futures_util::FutureExt as _;
 use serde_json::json;
 
-use super::{Global, exit, live_view::LiveView, say};
+use super::{Global, confirm, exit, live_view::LiveView, say};
 use crate::{
     config::{Config, Events},
     core::{SessionId, SessionStatus, fact::SessionEnd},
@@ -45,9 +45,10 @@ pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> 
         principal: config.auth.default_principal.clone(),
         link: None,
     };
+    let by = config.auth.default_principal.id.clone();
     let opened = runtime.open(task).await;
     let ended = match opened {
-        Ok(handle) => watch(handle, reader, global.json).await,
+        Ok(handle) => follow(&runtime, handle, reader, &by, global.json).await,
         Err(refused) => Err(refused.into()),
     };
     close(&runtime, ended).await
@@ -68,7 +69,7 @@ pub(super) async fn resume(global: Global, id: Option<String>) -> anyhow::Result
     for id in ids {
         let reader = runtime.feed().subscribe(Some(id));
         let ended = match runtime.resume(id).await {
-            Ok(handle) => watch(handle, reader, global.json).await,
+            Ok(handle) => follow(&runtime, handle, reader, &config.auth.default_principal.id, global.json).await,
             Err(why) => Err(why.into()),
         };
         // The worst of all is what the command ends with; an error ends it at once.
@@ -77,7 +78,7 @@ pub(super) async fn resume(global: Global, id: Option<String>) -> anyhow::Result
     close(&runtime, code).await
 }
 
-fn start(global: &Global, config: &Config, surface: &'static str) -> anyhow::Result<Runtime> {
+pub(super) fn start(global: &Global, config: &Config, surface: &'static str) -> anyhow::Result<Runtime> {
     let runtime = Runtime::start(
         config,
         Setup {
@@ -96,15 +97,53 @@ fn start(global: &Global, config: &Config, surface: &'static str) -> anyhow::Res
 }
 
 /// Stops in order; what went wrong before is told first.
-async fn close(runtime: &Runtime, code: anyhow::Result<u8>) -> anyhow::Result<u8> {
+pub(super) async fn close(runtime: &Runtime, code: anyhow::Result<u8>) -> anyhow::Result<u8> {
     let stopped = runtime.stop(GRACE).await;
     let code = code?;
     stopped.context("the journal could not be closed")?;
     Ok(code)
 }
 
-/// Shows the session until it ends; the first interrupt stops it, the second leaves at once.
-async fn watch(mut handle: SessionHandle, mut reader: FeedReader, json: bool) -> anyhow::Result<u8> {
+/// Shows the session until it ends; where it waits for a person, asks the one at the terminal.
+pub(super) async fn follow(
+    runtime: &Runtime,
+    mut handle: SessionHandle,
+    mut reader: FeedReader,
+    by: &str,
+    json: bool,
+) -> anyhow::Result<u8> {
+    loop {
+        let id = handle.id();
+        let pending = match watch(handle, reader, json).await? {
+            Ended::AwaitingConfirmation(pending) => pending,
+            ended => return Ok(conclude(id, ended, json)),
+        };
+        reader = runtime.feed().subscribe(Some(id));
+        let asked = if json { None } else { confirm::ask(runtime, id, &pending, by).await? };
+        match asked {
+            Some(goes_on) => handle = goes_on,
+            None => return confirm::tell_now(runtime, id, json),
+        }
+    }
+}
+
+fn conclude(id: SessionId, ended: Ended, json: bool) -> u8 {
+    match ended {
+        Ended::Finished(end) => report(id, &end, json),
+        Ended::AwaitingConfirmation(pending) => confirm::tell(id, &pending, json),
+        Ended::Suspended => {
+            say(format!("{id} is suspended; `glassbox session resume {id}` goes on with it"));
+            exit::SUSPENDED
+        }
+        Ended::TakenOver => {
+            say(format!("{id} goes on in another process"));
+            exit::SUSPENDED
+        }
+    }
+}
+
+/// Shows the session while it runs; the first interrupt stops it, the second leaves at once.
+async fn watch(mut handle: SessionHandle, mut reader: FeedReader, json: bool) -> anyhow::Result<Ended> {
     let mut view = LiveView::new(json);
     let stop = handle.clone();
     let interrupts = crate::runtime::spawn(async move {
@@ -115,7 +154,6 @@ async fn watch(mut handle: SessionHandle, mut reader: FeedReader, json: bool) ->
             }
         }
     });
-    let id = handle.id();
     let ended = handle.ended();
     tokio::pin!(ended);
     let ended = loop {
@@ -130,17 +168,7 @@ async fn watch(mut handle: SessionHandle, mut reader: FeedReader, json: bool) ->
         view.show(&entry);
     }
     view.end();
-    match ended.context("the journal cannot write; the session is kept as far as it was written")? {
-        Ended::Finished(end) => Ok(report(id, &end, json)),
-        Ended::Suspended => {
-            say(format!("{id} is suspended; `glassbox session resume {id}` goes on with it"));
-            Ok(exit::SUSPENDED)
-        }
-        Ended::TakenOver => {
-            say(format!("{id} goes on in another process"));
-            Ok(exit::SUSPENDED)
-        }
-    }
+    ended.context("the journal cannot write; the session is kept as far as it was written")
 }
 
 fn report(id: SessionId, end: &SessionEnd, json: bool) -> u8 {

@@ -43,6 +43,8 @@ pub(super) enum Command {
         #[arg(long)]
         raw: bool,
     },
+    /// Decide on a call that waits for a person, and go on with its session.
+    Confirm(super::confirm::Options),
     /// Go on with a session that nobody drives, or with all of them.
     Resume {
         /// The session, or the beginning of its id; all if left out.
@@ -51,13 +53,15 @@ pub(super) enum Command {
 }
 
 pub(super) fn run(global: Global, command: Command) -> anyhow::Result<u8> {
-    if let Command::Resume { id } = command {
-        return super::block_on(super::run::resume(global, id));
-    }
+    let command = match command {
+        Command::Resume { id } => return super::block_on(super::run::resume(global, id)),
+        Command::Confirm(options) => return super::block_on(super::confirm::run(global, options)),
+        command => command,
+    };
     let config = global.load()?;
     let store = open_store(&config.store, &global.data_dir).context("the journal cannot be opened")?;
     match command {
-        Command::Resume { .. } => Ok(exit::OK),
+        Command::Resume { .. } | Command::Confirm(_) => Ok(exit::OK),
         Command::List { status, agent, limit } => list(&*store, status, agent, limit, global.json),
         Command::Show { id, raw } => {
             let entries = store.load(StreamId::Session(resolve(&*store, &id)?))?;
@@ -139,6 +143,7 @@ fn show(report: &SessionReport, entries: &[Entry]) {
     for line in entries.iter().flat_map(|entry| steps.apply(entry)) {
         say(line);
     }
+    super::confirm::tell(report.session_id, &report.pending_confirmations, false);
     for text in [&report.answer, &report.partial, &report.explanation].into_iter().flatten() {
         say(text);
     }

@@ -15,7 +15,7 @@ use super::{
     telemetry::{Events, Telemetry},
     units::{write_bytes, write_duration},
 };
-use crate::core::{Limits, fact::Language, spec::Confirm};
+use crate::core::{Limits, fact::Language};
 
 const SECRET: &str = "[secret]";
 
@@ -101,7 +101,8 @@ fn tool(tool: &Tool) -> Value {
         "builtin": tool.builtin.label(),
         "description": tool.description,
         "effect": tool.effect.label(),
-        "confirm": match tool.confirm { Confirm::Never => "never", Confirm::AskCustomer => "ask_customer" },
+        "confirm": tool.confirm.label(),
+        "confirm_expires": write_duration(tool.confirm_expires),
         "timeout": write_duration(tool.timeout),
         "scopes": tool.scopes,
     })

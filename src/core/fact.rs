@@ -4,6 +4,7 @@
 //! fact (wildcards are banned there), so a new one does not compile until each has its answer.
 
 mod call;
+mod confirmation;
 mod limit;
 mod session;
 
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     call::{AttemptEnd, CallPurpose, ModelCall, ModelCallEnd, ModelOutcome, Observation, ToolCallBegin, ToolCallEnd},
+    confirmation::{ConfirmationEnd, ConfirmationRequest, Decision},
     limit::{HandoverCause, Limit},
     session::{
         Language, ModelInfo, PromptRef, SessionEnd, SessionStarted, SessionSummary, SpanLink, SuspendCause, TraceStart,
@@ -46,7 +48,7 @@ pub struct Entry {
 pub enum Fact {
     /// First fact of a session; opens its root span.
     SessionStarted(Box<SessionStarted>),
-    /// The session will go on by itself, in this process or another.
+    /// The session stopped for now; it goes on in this process or another.
     SessionSuspended {
         /// Why it stopped for now.
         cause: SuspendCause,
@@ -125,6 +127,20 @@ pub enum Fact {
         /// How it ended.
         end: Box<ToolCallEnd>,
     },
+    /// A tool call waits for a person; opens the span of the waiting.
+    ConfirmationRequested {
+        /// The operation and its span.
+        op: SpanId,
+        /// What is asked.
+        request: Box<ConfirmationRequest>,
+    },
+    /// The waiting ended; closes its span.
+    ConfirmationDecided {
+        /// The operation and its span.
+        op: SpanId,
+        /// How.
+        end: ConfirmationEnd,
+    },
     /// A limit stops the session.
     LimitReached {
         /// Which one.
@@ -171,6 +187,8 @@ impl Fact {
             Self::ToolAttemptStarted { .. } => "tool_attempt_started",
             Self::ToolAttemptFinished { .. } => "tool_attempt_finished",
             Self::ToolCallFinished { .. } => "tool_call_finished",
+            Self::ConfirmationRequested { .. } => "confirmation_requested",
+            Self::ConfirmationDecided { .. } => "confirmation_decided",
             Self::LimitReached { .. } => "limit_reached",
             Self::HandedOver { .. } => "handed_over",
             Self::SessionFinished(_) => "session_finished",

@@ -143,11 +143,13 @@ pub(super) async fn cancel(State(api): State<Api>, Path(id): Path<String>) -> Re
     if report.status.is_final() {
         return Ok(Json(report).into_response());
     }
-    Err(Problem::new(StatusCode::CONFLICT, "the session does not run in this process"))
+    // Nobody drives it here: one that waits is stopped all the same.
+    api.runtime.cancel_idle(session, api.options.principal.id.clone().into()).await?;
+    Ok((StatusCode::ACCEPTED, Json(report)).into_response())
 }
 
 /// The caller's session; another's is as none.
-async fn find(api: &Api, id: SessionId) -> Result<Option<SessionReport>, Problem> {
+pub(super) async fn find(api: &Api, id: SessionId) -> Result<Option<SessionReport>, Problem> {
     let entries = load(api, id).await?;
     Ok(SessionReport::of(&entries).filter(|report| report.owner == api.options.principal.id))
 }
@@ -157,7 +159,7 @@ async fn load(api: &Api, id: SessionId) -> Result<Vec<Entry>, Problem> {
 }
 
 /// Reads the store off the async threads.
-async fn read<T: Send + 'static>(
+pub(super) async fn read<T: Send + 'static>(
     api: &Api,
     read: impl FnOnce(&dyn crate::core::Store) -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, Problem> {

@@ -12,7 +12,7 @@ use opentelemetry::{
 
 use super::SessionLog;
 use crate::{
-    core::{Effect, SpanId, op::Operation, port::TraceContext},
+    core::{Effect, Fact, SpanId, fact::ConfirmationRequest, op::Operation, port::TraceContext},
     machine::state::Open,
 };
 
@@ -38,6 +38,11 @@ impl SessionLog {
 }
 
 impl SessionLog {
+    /// Opens the durable operation of a call that waits for a person, which any process may close.
+    pub fn ask(&self, request: ConfirmationRequest) -> SpanId {
+        self.open(|op| Fact::ConfirmationRequested { op, request: Box::new(request) })
+    }
+
     /// Records the end of a process-bound operation that another process began, as lost.
     pub fn close_lost<O: Operation>(&self, op: &O, id: SpanId) {
         self.close(op, id, op.lost(self.unsettled_effect(id)));

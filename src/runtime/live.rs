@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Refused,
+    Refused, Runtime,
     resume::{Taken, is_lost},
     spawn,
 };
@@ -142,9 +142,10 @@ impl Live {
 
 impl Place {
     /// Drives a session in a task of its own.
-    pub(super) fn drive(self, log: SessionLog, taken: Taken, suspend: CancellationToken) -> SessionHandle {
+    pub(super) fn drive(self, runtime: Runtime, log: SessionLog, taken: Taken) -> SessionHandle {
         let (told, verdict) = watch::channel(None);
         let (cancel, lost) = (CancellationToken::new(), CancellationToken::new());
+        let suspend = runtime.inner.draining.clone();
         let signals = session::Signals { cancel: cancel.clone(), suspend, lost: lost.clone() };
         let handle = SessionHandle { id: log.id(), cancel, lost, verdict };
         self.live.lock().sessions.insert(log.id(), handle.clone());
@@ -154,7 +155,12 @@ impl Place {
                 Err(error) if is_lost(&error) => Ok(Ended::TakenOver),
                 ended => ended,
             };
-            self.close(log.id(), &ended);
+            let id = log.id();
+            self.close(id, &ended);
+            if matches!(ended, Ok(Ended::AwaitingConfirmation(_))) {
+                drop(log);
+                runtime.let_go(id, &signals.cancel).await;
+            }
             // Nobody need wait for it.
             let _ = told.send(Some(ended));
         });

@@ -7,13 +7,13 @@ use tokio::time::MissedTickBehavior;
 use super::{Refused, Runtime, SessionHandle, spawn};
 use crate::{
     core::{
-        Principal, SessionId, StreamId, Timestamp,
+        Principal, SessionId, SessionStatus, StreamId, Timestamp,
         id::ProcessId,
         lease::{LeaseEpoch, LeaseGrant},
         port::{StoreError, StoreErrorKind},
     },
     journal::SessionLog,
-    session::{PromptError, SessionReport, beginning, own_prompt, take_up},
+    session::{PromptError, SessionReport, beginning, own_prompt},
 };
 
 /// Sessions taken up in one round at the most: a restart after a crash must not be a stampede.
@@ -28,6 +28,9 @@ pub enum NotResumed {
     /// It has ended.
     #[error("{0} has ended")]
     Ended(SessionId),
+    /// It waits for a person.
+    #[error("{0} waits for a person: `glassbox session confirm {0}` decides")]
+    Waiting(SessionId),
     /// Somebody drives it.
     #[error("{session} is driven by {owner} until {until} at least")]
     Held {
@@ -69,21 +72,18 @@ impl Runtime {
     /// Why it is not resumed here.
     pub async fn resume(&self, id: SessionId) -> Result<SessionHandle, NotResumed> {
         let place = self.inner.live.reserve()?;
-        let lease = self.acquire(id).await?;
-        match self.reopen(id, lease).await {
-            Ok((log, taken)) => {
-                take_up(&log);
-                log.flush().await?;
-                Ok(place.drive(log, taken, self.inner.draining.clone()))
-            }
-            Err(why) => {
-                self.release(id).await;
-                Err(why)
-            }
+        let (log, taken) = self.take(id).await?;
+        let idle = log.read(|state| state.status() == Some(SessionStatus::AwaitingConfirmation));
+        if idle && log.read(|state| state.waiting().next().is_some()) {
+            drop(log);
+            self.inner.signals.leave(id);
+            self.release(id).await;
+            return Err(NotResumed::Waiting(id));
         }
+        Ok(self.drive_on(place, log, taken, Vec::new()).await?)
     }
 
-    async fn acquire(&self, id: SessionId) -> Result<LeaseEpoch, NotResumed> {
+    pub(super) async fn acquire(&self, id: SessionId) -> Result<LeaseEpoch, NotResumed> {
         let (now, process) = (self.inner.journal.clock().now(), self.inner.journal.process());
         let until = now.plus(self.inner.lease);
         match self.on_store(move |store| store.acquire(id, process, now, until)).await? {
@@ -93,7 +93,7 @@ impl Runtime {
     }
 
     /// Reads the journal after the lease was granted: what was written before then is all.
-    async fn reopen(&self, id: SessionId, lease: LeaseEpoch) -> Result<(SessionLog, Taken), NotResumed> {
+    pub(super) async fn reopen(&self, id: SessionId, lease: LeaseEpoch) -> Result<(SessionLog, Taken), NotResumed> {
         let entries = self.on_store(move |store| store.load(StreamId::Session(id))).await?;
         let Some(started) = beginning(&entries).cloned() else { return Err(NotResumed::Unknown(id)) };
         if SessionReport::of(&entries).is_some_and(|report| report.status.is_final()) {
@@ -122,7 +122,7 @@ impl Runtime {
         self.on_store(move |store| store.expired(now)).await
     }
 
-    /// Takes up what nobody drives, round after round, until the process stops.
+    /// Takes up what nobody drives and ends what nobody decided, round after round, until the process stops.
     pub fn keep_sessions(&self) {
         let runtime = self.clone();
         spawn(async move {
@@ -131,7 +131,10 @@ impl Runtime {
             loop {
                 tokio::select! {
                     () = runtime.inner.draining.cancelled() => return,
-                    _ = rounds.tick() => runtime.take_up_orphans().await,
+                    _ = rounds.tick() => {
+                        runtime.take_up_orphans().await;
+                        runtime.expire_waiting().await;
+                    }
                 }
             }
         });

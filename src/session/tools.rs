@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt as _, stream};
 
-use super::agent::Agent;
+use super::{agent::Agent, confirm};
 use crate::{
     core::{
-        Effect, Fault, Principal, Sensitive, SpanId, ToolCall, ToolOutcome,
+        Effect, Fault, Principal, Sensitive, ToolCall, ToolOutcome,
         fact::{Observation, ToolCallBegin, ToolCallEnd},
         message::estimate_tokens,
         op::unknown_outcome_text,
-        port::{ToolContext, ToolReply},
+        port::{ToolContext, ToolReply, TraceContext},
     },
     journal::SessionLog,
     policy::{self, ToolInput, ToolVerdict},
@@ -31,6 +31,9 @@ pub(super) async fn run_tools(log: &SessionLog, agent: &Agent, principal: &Arc<P
 }
 
 async fn run_call(log: &SessionLog, agent: &Agent, principal: &Arc<Principal>, call: ToolCall) {
+    if confirm::waits(log, agent, &call, &context(log, log.root(), principal, &call.id)) {
+        return;
+    }
     let begin = ToolCallBegin {
         step: log.read(|state| state.steps()),
         call_id: call.id.clone(),
@@ -40,8 +43,8 @@ async fn run_call(log: &SessionLog, agent: &Agent, principal: &Arc<Principal>, c
     };
     let had_effect = log
         .observe(begin, |op| async move {
-            let context = context(log, op, principal, &call.id);
-            match agent.tools.admit(&call, &context) {
+            let context = context(log, log.trace(op), principal, &call.id);
+            match confirm::clear(log, agent, &call, &context) {
                 Err(refusal) => (refused(call.id, refusal), false),
                 Ok(admitted) => {
                     let input = input(admitted, principal, call.id);
@@ -59,14 +62,14 @@ async fn run_call(log: &SessionLog, agent: &Agent, principal: &Arc<Principal>, c
     }
 }
 
-fn context(log: &SessionLog, op: SpanId, principal: &Arc<Principal>, call_id: &str) -> ToolContext {
+fn context(log: &SessionLog, trace: TraceContext, principal: &Arc<Principal>, call_id: &str) -> ToolContext {
     ToolContext {
         principal: principal.clone(),
         session: log.id(),
         call_id: call_id.to_owned(),
         idempotency_key: format!("{}:{call_id}", log.id()),
         attempt: 1,
-        trace: log.trace(op),
+        trace,
     }
 }
 

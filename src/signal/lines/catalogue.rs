@@ -5,7 +5,7 @@
 
 use crate::core::{
     SessionStatus, ToolOutcome,
-    fact::{CallPurpose, HandoverCause, Limit, ModelOutcome, SuspendCause},
+    fact::{CallPurpose, Decision, HandoverCause, Limit, ModelOutcome, SuspendCause},
     outcome::EndReason,
 };
 
@@ -135,6 +135,22 @@ pub const EVENTS: &[Event] = &[
         fields: &[STEP, TOOL, ATTEMPT, field("reason", Shape::Word(tool_outcomes), "how the attempt before ended")],
     },
     Event {
+        name: "confirmation_requested",
+        meaning: "A tool call waits for a person.",
+        fields: &[STEP, TOOL, field("expires_at", Shape::Timestamp, "from when on nobody can agree any more")],
+    },
+    Event {
+        name: "confirmation_decided",
+        meaning: "The waiting for a person ended.",
+        fields: &[
+            STEP,
+            TOOL,
+            field("decision", Shape::Word(decisions), "what became of it"),
+            field("decided_by_hash", HASH, "keyed hash of who decided; of `glassbox` where no person did"),
+            maybe("waited_ms", Shape::Count, "from request to decision; null where the request was not seen"),
+        ],
+    },
+    Event {
         name: "limit_reached",
         meaning: "A limit stops the session.",
         fields: &[
@@ -149,7 +165,7 @@ pub const EVENTS: &[Event] = &[
     },
     Event {
         name: "session_suspended",
-        meaning: "The session stopped for now and goes on by itself.",
+        meaning: "The session stopped for now and goes on by itself, or once a person has decided.",
         fields: &[field("cause", Shape::Word(suspend_causes), "why")],
     },
     Event { name: "session_resumed", meaning: "A process took the session up again.", fields: &[] },
@@ -226,7 +242,11 @@ fn handover_causes() -> Vec<&'static str> {
 }
 
 fn suspend_causes() -> Vec<&'static str> {
-    [SuspendCause::Drain, SuspendCause::Journal].map(SuspendCause::label).to_vec()
+    SuspendCause::ALL.map(SuspendCause::label).to_vec()
+}
+
+fn decisions() -> Vec<&'static str> {
+    Decision::ALL.map(Decision::label).to_vec()
 }
 
 fn statuses() -> Vec<&'static str> {

@@ -11,7 +11,7 @@ use super::catalogue;
 use crate::{
     core::{
         Entry, Fact, SessionId, SpanId, TraceId,
-        fact::{ModelCallEnd, SessionEnd, SessionStarted, ToolCallEnd},
+        fact::{ConfirmationEnd, ModelCallEnd, SessionEnd, SessionStarted, ToolCallEnd},
     },
     signal::{
         KeyedHash, UNKNOWN,
@@ -76,6 +76,10 @@ fn write_fact(hash: &KeyedHash, open: Option<&Open<Identity>>, session: SessionI
             line("tool_retry").tool(*call).with("attempt", attempt).with("reason", reason.label())
         }
         Fact::ToolCallFinished { op, end } => line("tool_called").tool_called(*op, end),
+        Fact::ConfirmationRequested { op, request } => {
+            line("confirmation_requested").confirmation(*op).with("expires_at", request.expires.to_string())
+        }
+        Fact::ConfirmationDecided { op, end } => line("confirmation_decided").decided(hash, *op, end),
         Fact::LimitReached { limit, value } => line("limit_reached").with("limit", limit.label()).with("value", value),
         Fact::HandedOver { cause, .. } => line("handed_over").with("cause", cause.label()),
         Fact::SessionFinished(end) => line("agent_session_finished").finished(end),
@@ -160,6 +164,23 @@ impl<'a> Line<'a> {
             .with("is_error", end.observation.is_error)
             .with("result_tokens", end.observation.tokens)
             .with("attempts", end.attempts)
+    }
+
+    /// The step and tool of a call that waits, whose span the line belongs to.
+    fn confirmation(mut self, op: SpanId) -> Self {
+        self.span = op;
+        let asked = self.open.and_then(|open| open.confirmation(op));
+        self.with("step", asked.map(|asked| asked.step))
+            .with("tool_name", asked.map_or(UNKNOWN, |asked| asked.tool.as_str()))
+    }
+
+    fn decided(self, hash: &KeyedHash, op: SpanId, end: &ConfirmationEnd) -> Self {
+        let asked = self.open.and_then(|open| open.confirmation(op));
+        let waited = asked.map(|asked| self.entry.at.since(asked.started).as_millis());
+        self.confirmation(op)
+            .with("decision", end.decision.label())
+            .with("decided_by_hash", hash.hash(end.by.expose()))
+            .with("waited_ms", waited)
     }
 
     fn finished(self, end: &SessionEnd) -> Self {
