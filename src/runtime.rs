@@ -6,6 +6,7 @@
 mod agents;
 mod clock;
 mod diagnostics;
+mod exports;
 mod live;
 mod resume;
 mod signals;
@@ -338,6 +339,7 @@ impl Runtime {
         }
         self.inner.stopped.cancel();
         self.inner.signals.stop().await;
+        self.note_delivered().await;
         written.map(|()| cut_off)
     }
 }

@@ -78,10 +78,7 @@ impl Signals {
             lines.adopt(entries);
         }
         if let Some(pipeline) = &self.pipeline {
-            for span in pipeline.restore(entries) {
-                // A span that finds no room is counted as dropped by the pipeline itself.
-                pipeline.offer(span);
-            }
+            pipeline.restore(entries);
         }
     }
 
@@ -90,6 +87,11 @@ impl Signals {
         let spans = self.pipeline.as_ref().map(Pipeline::sink);
         let lines = self.lines.as_ref().map(Lines::sink);
         [Some(self.metrics.sink()), spans, Some(self.feed.sink()), lines].into_iter().flatten().collect()
+    }
+
+    /// The way of spans out, if there is one.
+    pub(super) const fn pipeline(&self) -> Option<&Pipeline> {
+        self.pipeline.as_ref()
     }
 
     pub(super) const fn metrics(&self) -> &Metrics {

@@ -3,7 +3,7 @@
 //! full or read-only disk does.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -30,6 +30,7 @@ struct State {
     sessions: HashMap<SessionId, SessionSummary>,
     blobs: HashMap<BlobHash, Arc<[u8]>>,
     leases: HashMap<SessionId, Lease>,
+    exported: HashSet<SessionId>,
     failure: Option<StoreErrorKind>,
 }
 
@@ -148,6 +149,22 @@ impl port::Store for Store {
 
     fn session(&self, id: SessionId) -> Result<Option<SessionSummary>, StoreError> {
         Ok(self.lock().sessions.get(&id).cloned())
+    }
+
+    fn mark_exported(&self, sessions: &[SessionId]) -> Result<(), StoreError> {
+        self.lock_to_write()?.exported.extend(sessions);
+        Ok(())
+    }
+
+    fn unexported(&self, since: Timestamp, before: Timestamp) -> Result<Vec<SessionId>, StoreError> {
+        let state = self.lock();
+        let waits = |row: &&SessionSummary| {
+            let ended = row.status.is_final() && row.updated >= since && row.updated < before;
+            ended && !state.exported.contains(&row.id)
+        };
+        let mut rows: Vec<_> = state.sessions.values().filter(waits).collect();
+        rows.sort_unstable_by_key(|row| (row.updated, row.id));
+        Ok(rows.into_iter().map(|row| row.id).collect())
     }
 
     fn probe(&self) -> Result<(), StoreError> {

@@ -72,6 +72,16 @@ impl Writer {
         Ok(())
     }
 
+    /// Remembers that the spans of these sessions have arrived.
+    pub(super) fn mark_exported(&mut self, sessions: &[SessionId]) -> Result<(), Failure> {
+        self.transaction(|writer| {
+            for session in sessions {
+                writer.run("UPDATE session SET exported = 1 WHERE id = ?1", [session.to_string()])?;
+            }
+            Ok(())
+        })
+    }
+
     /// Runs one statement, prepared at its first use; gives the rows changed.
     pub(super) fn run(&self, sql: &str, params: impl Params) -> Result<usize, Failure> {
         Ok(self.conn.prepare_cached(sql)?.execute(params)?)
