@@ -1,7 +1,5 @@
 //! `glassbox run "task"`.
 
-use std::sync::Arc;
-
 use anyhow::{Context as _, bail};
 use clap::Args;
 use futures_util::FutureExt as _;
@@ -9,10 +7,8 @@ use serde_json::json;
 
 use super::{Global, exit, live_view::LiveView, say};
 use crate::{
-    config::Events,
     core::{SessionId, SessionStatus, fact::SessionEnd},
-    journal::{Mode, OnFault},
-    runtime::{Runtime, SessionHandle, Setup, SystemClock, SystemEntropy, Task},
+    runtime::{Runtime, SessionHandle, Setup, Task},
     session::Ended,
     signal::FeedReader,
 };
@@ -34,29 +30,13 @@ pub(super) struct Options {
 
 pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> {
     let config = global.load()?;
-    let runtime = Runtime::start(
-        &config,
-        Setup {
-            surface: "run",
-            data_dir: global.data_dir.clone(),
-            on_fault: OnFault::Fail,
-            events: Events::Off,
-            mode: Mode::Thread,
-            clock: Arc::new(SystemClock),
-            entropy: Arc::new(SystemEntropy),
-            store: None,
-        },
-    )?;
+    let runtime = Runtime::start(&config, Setup::run(&global.data_dir))?;
     runtime.diagnostics().install();
     let reader = runtime.feed().subscribe(None);
     let task = Task {
-        text: options.task.into(),
         agent: options.agent,
         task_type: options.task_type,
-        conversation_id: None,
-        metadata: serde_json::Map::new(),
-        principal: config.auth.default_principal.clone(),
-        link: None,
+        ..Task::new(options.task, config.auth.default_principal.clone())
     };
     let opened = runtime.open(task).await;
     let ended = match opened {

@@ -7,6 +7,7 @@ mod config;
 mod facts;
 mod mcp_schemas;
 mod otlp;
+mod own_tool;
 mod scenarios;
 mod semconv;
 mod store_conformance;
