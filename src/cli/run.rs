@@ -1,7 +1,5 @@
 //! `glassbox run "task"`.
 
-use std::sync::Arc;
-
 use anyhow::Context as _;
 use clap::Args;
 use futures_util::FutureExt as _;
@@ -9,10 +7,9 @@ use serde_json::json;
 
 use super::{Global, exit, live_view::LiveView, say};
 use crate::{
-    config::{Config, Events},
+    config::Config,
     core::{SessionId, SessionStatus, fact::SessionEnd},
-    journal::{Mode, OnFault},
-    runtime::{Runtime, SessionHandle, Setup, SystemClock, SystemEntropy, Task},
+    runtime::{Runtime, SessionHandle, Setup, Task},
     session::Ended,
     signal::FeedReader,
 };
@@ -37,13 +34,9 @@ pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> 
     let runtime = start(&global, &config, "run")?;
     let reader = runtime.feed().subscribe(None);
     let task = Task {
-        text: options.task.into(),
         agent: options.agent,
         task_type: options.task_type,
-        conversation_id: None,
-        metadata: serde_json::Map::new(),
-        principal: config.auth.default_principal.clone(),
-        link: None,
+        ..Task::new(options.task, config.auth.default_principal.clone())
     };
     let opened = runtime.open(task).await;
     let ended = match opened {
@@ -78,19 +71,8 @@ pub(super) async fn resume(global: Global, id: Option<String>) -> anyhow::Result
 }
 
 fn start(global: &Global, config: &Config, surface: &'static str) -> anyhow::Result<Runtime> {
-    let runtime = Runtime::start(
-        config,
-        Setup {
-            surface,
-            data_dir: global.data_dir.clone(),
-            on_fault: OnFault::Fail,
-            events: Events::Off,
-            mode: Mode::Thread,
-            clock: Arc::new(SystemClock),
-            entropy: Arc::new(SystemEntropy),
-            store: None,
-        },
-    )?;
+    let setup = Setup { surface, ..Setup::run(&global.data_dir) };
+    let runtime = Runtime::start(config, setup)?;
     runtime.diagnostics().install();
     Ok(runtime)
 }

@@ -7,8 +7,9 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     io::Write as _,
+    os::unix::process::ExitStatusExt as _,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
@@ -21,11 +22,11 @@ use glassbox::{
     Config, FnTool, Runtime,
     config::Sources,
     core::{
-        BlobHash, Clock, Effect, Entry, Fact, SessionId, SessionStatus, Sink as _, Store, StreamId, Timestamp,
-        ToolOutcome, ToolSpec,
+        BlobHash, Clock, Effect, Entry, Fact, SessionId, SessionStatus, Store, StreamId, Timestamp, ToolOutcome,
+        ToolSpec,
         fact::{HandoverCause, SessionSummary},
         id::ProcessId,
-        lease::{LeaseGrant, Leases},
+        lease::{LeaseEpoch, LeaseGrant, Leases},
         port::{SessionFilter, StoreError, ToolReply, Write},
     },
     runtime::{Setup, SystemClock, Task},
@@ -38,8 +39,8 @@ use serde_json::json;
 
 /// The variable that makes this binary the process that dies.
 const PLAN: &str = "GLASSBOX_TEST_CRASH_PLAN";
-/// How a killed life ends.
-const KILLED: i32 = 134;
+/// The signal that a process ends itself with.
+const ABORT: i32 = 6;
 
 /// What one life does.
 #[derive(Serialize, Deserialize, Clone, Debug)]
@@ -47,6 +48,8 @@ struct Plan {
     folder: PathBuf,
     /// Which life it is; each begins an hour after the one before, when its leases are over.
     life: u32,
+    /// Sessions in all; what is missing is begun.
+    sessions: usize,
     kill: Option<Kill>,
 }
 
@@ -83,15 +86,16 @@ impl DeadlyStore {
         }
     }
 
-    fn append_one(&self, write: &Write, entry: &Arc<Entry>, first: bool) -> Result<Result<(), StoreError>, StoreError> {
-        let hit = self.hits(&entry.fact);
+    fn append_chunk(&self, write: &Write, chunk: &[Arc<Entry>], first: bool) -> Appended {
+        let hit = chunk.iter().any(|entry| self.hits(&entry.fact));
         if hit && matches!(self.kill, Some(Kill::Before(..))) {
             die();
         }
+        let taken = write.take.map(|_| LeaseEpoch::FIRST);
         let part = Write {
-            entries: vec![entry.clone()],
+            entries: chunk.to_vec(),
             take: write.take.filter(|_| first),
-            lease: write.lease.or(write.take.filter(|_| !first).map(|_| glassbox::core::lease::LeaseEpoch::FIRST)),
+            lease: if first { write.lease } else { write.lease.or(taken) },
             ..write.clone()
         };
         let mut results = self.inner.append(&[part])?;
@@ -102,14 +106,37 @@ impl DeadlyStore {
     }
 }
 
+type Appended = Result<Result<(), StoreError>, StoreError>;
+
+/// Cuts a write as finely as commits may be cut: what was recorded together stays together.
+fn chunks(entries: &[Arc<Entry>]) -> Vec<Vec<Arc<Entry>>> {
+    let mut chunks: Vec<Vec<Arc<Entry>>> = Vec::new();
+    for entry in entries {
+        let before = chunks.last().and_then(|chunk| chunk.last()).map(|entry| entry.fact.name());
+        let joined = match entry.fact.name() {
+            "handed_over" => before.is_some(),
+            "session_finished" => matches!(before, Some("limit_reached" | "handed_over")),
+            _ => false,
+        };
+        match chunks.last_mut() {
+            Some(chunk) if joined => chunk.push(entry.clone()),
+            _ => chunks.push(vec![entry.clone()]),
+        }
+    }
+    chunks
+}
+
 impl Store for DeadlyStore {
     fn append(&self, writes: &[Write]) -> Result<Vec<Result<(), StoreError>>, StoreError> {
+        if self.kill.is_none() {
+            return self.inner.append(writes);
+        }
         let mut results = Vec::new();
         for write in writes {
             let mut result = Ok(());
-            for (place, entry) in write.entries.iter().enumerate() {
+            for (place, chunk) in chunks(&write.entries).into_iter().enumerate() {
                 if result.is_ok() {
-                    result = self.append_one(write, entry, place == 0)?;
+                    result = self.append_chunk(write, &chunk, place == 0)?;
                 }
             }
             results.push(result);
@@ -180,7 +207,7 @@ impl Clock for LaterClock {
 }
 
 /// A tool whose effect is a line in a file outside the process.
-fn effect_tool(name: &'static str, effect: Effect, plan: &Plan) -> FnTool<impl EffectFn> {
+fn effect_tool(name: &'static str, effect: Effect, plan: &Plan) -> FnTool<impl EffectFn + use<>> {
     let schema = json!({"type": "object", "properties": {}, "additionalProperties": false});
     let spec = ToolSpec::new(name, format!("Leaves a line that says {name}."), schema).effect(effect);
     let path = plan.folder.join("effects");
@@ -209,7 +236,8 @@ impl<F: Fn(glassbox::ToolContext, serde_json::Value) -> Pending + Send + Sync> E
 fn life_of_the_process_that_dies() {
     let Ok(text) = std::env::var(PLAN) else { return };
     let plan: Plan = serde_json::from_str(&text).expect("a plan");
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     runtime.block_on(live(&plan));
 }
 
@@ -225,38 +253,37 @@ async fn live(plan: &Plan) {
         .with_tool(["crash"], effect_tool("pay", Effect::Unsafe, plan));
     setup.clock = Arc::new(LaterClock(Duration::from_secs(3600) * plan.life));
     let runtime = Runtime::start(&config, setup).expect("a runtime");
-    let known = runtime.store().sessions(&SessionFilter::default()).expect("a list");
-    if known.is_empty() {
-        let task = Task {
-            text: "pay once".into(),
-            agent: None,
-            task_type: None,
-            conversation_id: None,
-            metadata: serde_json::Map::new(),
-            principal: config.auth.default_principal.clone(),
-            link: None,
-        };
-        let mut handle = runtime.open(task).await.expect("a session");
-        handle.ended().await.expect("an end");
+    let orphans = runtime.orphans().await.expect("a list");
+    let known = runtime.store().sessions(&SessionFilter { limit: 1000, ..Default::default() }).expect("a list").len();
+    let mut handles = Vec::new();
+    for id in orphans {
+        handles.push(runtime.resume(id).await.expect("a resumed session"));
     }
-    for id in runtime.orphans().await.expect("a list") {
-        let mut handle = runtime.resume(id).await.expect("a resumed session");
+    for _ in known..plan.sessions {
+        let task = Task::new("pay once".to_owned(), config.auth.default_principal.clone());
+        handles.push(runtime.open(task).await.expect("a session"));
+    }
+    for mut handle in handles {
         handle.ended().await.expect("an end");
     }
     runtime.stop(Duration::from_secs(5)).await.expect("an orderly stop");
 }
 
-/// Runs one life; true if it was killed.
-fn run_life(plan: &Plan) -> bool {
-    let status = Command::new(std::env::current_exe().expect("this binary"))
+/// Starts one life.
+fn begin_life(plan: &Plan) -> Child {
+    Command::new(std::env::current_exe().expect("this binary"))
         .args(["crash::life_of_the_process_that_dies", "--exact", "--nocapture"])
         .env(PLAN, serde_json::to_string(plan).expect("a plan"))
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        .status()
-        .expect("a child");
-    use std::os::unix::process::ExitStatusExt as _;
-    let killed = status.signal() == Some(KILLED - 128);
+        .spawn()
+        .expect("a child")
+}
+
+/// Runs one life; true if it killed itself.
+fn run_life(plan: &Plan) -> bool {
+    let status = begin_life(plan).wait().expect("a child");
+    let killed = status.signal() == Some(ABORT);
     assert!(killed || status.success(), "{plan:?} ended with {status}");
     killed
 }
@@ -268,6 +295,7 @@ fn lives(kills: &[Kill]) -> (Vec<Entry>, Vec<String>, usize) {
     let plan = |life: usize, kill: Option<Kill>| Plan {
         folder: folder.path().to_owned(),
         life: u32::try_from(life).expect("few lives"),
+        sessions: 1,
         kill,
     };
     for (life, kill) in kills.iter().enumerate() {
@@ -278,8 +306,13 @@ fn lives(kills: &[Kill]) -> (Vec<Entry>, Vec<String>, usize) {
     let rows = store.sessions(&SessionFilter::default()).expect("a list");
     assert_eq!(rows.len(), 1, "one session, whatever happened to the processes: {kills:?}");
     let entries = store.load(StreamId::Session(rows[0].id)).expect("a journal");
-    let effects = fs::read_to_string(folder.path().join("effects")).unwrap_or_default();
-    (entries, effects.lines().map(str::to_owned).collect(), deaths)
+    (entries, effects(folder.path()), deaths)
+}
+
+/// The lines that tools left outside the process.
+fn effects(folder: &Path) -> Vec<String> {
+    let text = fs::read_to_string(folder.join("effects")).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
 }
 
 fn check(kills: &[Kill], entries: &[Entry], effects: &[String]) {
@@ -391,4 +424,43 @@ fn a_session_that_takes_its_process_down_three_times_is_given_up() {
     assert_eq!(deaths, 3, "the fourth life does not try again");
     let Some(Fact::SessionFinished(end)) = entries.last().map(|entry| &entry.fact) else { panic!("lost") };
     assert_eq!(end.reason.map(|reason| reason.label()), Some("crash_loop"));
+}
+
+/// Sessions under a shower of kills from outside, each once the tools have left some more lines.
+#[test]
+fn many_sessions_survive_kills_under_load() {
+    let full = std::env::var_os("GLASSBOX_TEST_FULL").is_some();
+    let (sessions, lines_a_life) = if full { (200, 30) } else { (40, 15) };
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut life = 0;
+    loop {
+        let plan = Plan { folder: folder.path().to_owned(), life, sessions, kill: None };
+        let before = effects(folder.path()).len();
+        let mut child = begin_life(&plan);
+        let status = loop {
+            if let Some(status) = child.try_wait().expect("a child") {
+                break status;
+            }
+            if effects(folder.path()).len() >= before + lines_a_life {
+                child.kill().expect("a child that runs");
+            }
+            thread::yield_now();
+        };
+        life += 1;
+        if status.success() {
+            break;
+        }
+        assert_eq!(status.signal(), Some(9), "{status}");
+        assert!(life < 200, "it never ends");
+    }
+    assert!(life > 3, "only {life} lives");
+    let store = sqlite::Store::open(&folder.path().join("journal.db"), sqlite::Options::default()).expect("a store");
+    let rows = store.sessions(&SessionFilter { limit: 1000, ..Default::default() }).expect("a list");
+    assert_eq!(rows.len(), sessions, "no session is lost and none is made up");
+    let lines = effects(folder.path());
+    for row in rows {
+        let entries = store.load(StreamId::Session(row.id)).expect("a journal");
+        let own: Vec<_> = lines.iter().filter(|line| line.contains(&row.id.to_string())).cloned().collect();
+        check(&[], &entries, &own);
+    }
 }
