@@ -11,6 +11,7 @@ mod facts;
 mod mcp_schemas;
 mod otlp;
 mod own_tool;
+mod owners;
 mod parts;
 mod scenarios;
 mod semconv;
