@@ -10,5 +10,5 @@ mod tools;
 pub use self::{
     agent::{Agent, NewSession},
     driver::{Ended, Signals, drive},
-    report::SessionReport,
+    report::{SessionReport, SessionRow},
 };

@@ -6,6 +6,7 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use futures_util::FutureExt as _;
 use serde_json::json;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{Global, exit, live_view::LiveView, say};
 use crate::{
@@ -34,6 +35,8 @@ pub(super) struct Options {
 
 pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> {
     let config = global.load()?;
+    // Caught before the session begins, so that no interrupt finds it unprepared.
+    let interrupts = signal(SignalKind::interrupt())?;
     let runtime = Runtime::start(
         &config,
         Setup {
@@ -60,7 +63,7 @@ pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> 
     };
     let opened = runtime.open(task).await;
     let ended = match opened {
-        Ok(handle) => watch(handle, reader, global.json).await,
+        Ok(handle) => watch(handle, reader, interrupts, global.json).await,
         Err(refused) => Err(refused.into()),
     };
     let stopped = runtime.stop(GRACE).await;
@@ -70,15 +73,20 @@ pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> 
 }
 
 /// Shows the session until it ends; the first interrupt stops it, the second leaves at once.
-async fn watch(mut handle: SessionHandle, mut reader: FeedReader, json: bool) -> anyhow::Result<u8> {
+async fn watch(
+    mut handle: SessionHandle,
+    mut reader: FeedReader,
+    mut interrupts: Signal,
+    json: bool,
+) -> anyhow::Result<u8> {
     let mut view = LiveView::new(json);
     let stop = handle.clone();
-    let interrupts = crate::runtime::spawn(async move {
-        while tokio::signal::ctrl_c().await.is_ok() {
+    let stopping = crate::runtime::spawn(async move {
+        if interrupts.recv().await.is_some() {
             stop.cancel();
-            if tokio::signal::ctrl_c().await.is_ok() {
-                std::process::exit(130);
-            }
+        }
+        if interrupts.recv().await.is_some() {
+            std::process::exit(130);
         }
     });
     let id = handle.id();
@@ -91,7 +99,7 @@ async fn watch(mut handle: SessionHandle, mut reader: FeedReader, json: bool) ->
             ended = &mut ended => break ended,
         }
     };
-    interrupts.abort();
+    stopping.abort();
     while let Some(Ok(entry)) = reader.next().now_or_never() {
         view.show(&entry);
     }

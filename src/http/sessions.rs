@@ -19,7 +19,7 @@ use crate::{
         port::{SessionFilter, StoreError},
     },
     runtime::Task,
-    session::SessionReport,
+    session::{SessionReport, SessionRow},
 };
 
 /// The body of `POST /v1/sessions`.
@@ -93,21 +93,7 @@ pub(super) async fn list(State(api): State<Api>, Query(query): Query<Filter>) ->
         limit: query.limit.unwrap_or_default(),
     };
     let sessions = read(&api, move |store| store.sessions(&filter)).await?;
-    let rows: Vec<_> = sessions
-        .into_iter()
-        .map(|row| {
-            json!({
-                "session_id": row.id,
-                "agent": row.agent,
-                "task_type": row.task_type,
-                "status": row.status,
-                "reason": row.reason,
-                "started_at": row.started.to_string(),
-                "updated_at": row.updated.to_string(),
-                "total_steps": row.steps,
-            })
-        })
-        .collect();
+    let rows: Vec<SessionRow> = sessions.into_iter().map(SessionRow::from).collect();
     Ok(Json(json!({ "sessions": rows })))
 }
 

@@ -2,11 +2,13 @@
 
 #![allow(unreachable_pub, reason = "nothing here is reached from outside; modules share plain pub items")]
 
+mod cli;
 mod collector;
 mod config;
 mod facts;
 mod mcp_schemas;
 mod otlp;
+mod process;
 mod scenarios;
 mod semconv;
 mod store_conformance;
