@@ -6,7 +6,10 @@
 mod agents;
 mod clock;
 mod diagnostics;
+mod exports;
 mod live;
+mod resume;
+mod setup;
 mod signals;
 mod spawn;
 
@@ -24,43 +27,24 @@ pub use self::{
     clock::{SystemClock, SystemEntropy},
     diagnostics::Diagnostics,
     live::SessionHandle,
+    resume::{DEFAULT_LEASE, NotResumed},
+    setup::{Own, OwnTool, Setup},
     spawn::spawn,
 };
-use self::{live::Live, signals::Signals};
+use self::{live::Live, resume::Taken, signals::Signals};
 use crate::{
     config::{self, Config},
     core::{
-        Clock, Fact, Principal, Sensitive, SessionId, Store,
+        Fact, Principal, Sensitive, SessionId, Store,
         fact::SpanLink,
         id::{ProcessId, hex},
         port::{Entropy, StoreError},
     },
-    journal::{Journal, Mode, OnFault, SystemLog, Writer},
+    journal::{Journal, SystemLog, Writer},
     session::{Agent, NewSession},
     signal::{Feed, Metrics},
     store,
 };
-
-/// How a runtime is set up, besides the configuration.
-#[derive(Clone)]
-pub struct Setup {
-    /// The surface that it serves, for the system journal: `run`, `serve`.
-    pub surface: &'static str,
-    /// Where journal, demo bank and hash key are kept.
-    pub data_dir: PathBuf,
-    /// What a barrier does while the journal cannot write.
-    pub on_fault: OnFault,
-    /// Where events go if the configuration leaves it open.
-    pub events: config::Events,
-    /// Where commits happen.
-    pub mode: Mode,
-    /// The clock.
-    pub clock: Arc<dyn Clock>,
-    /// The source of ids.
-    pub entropy: Arc<dyn Entropy>,
-    /// Another store than the configured one.
-    pub store: Option<Arc<dyn Store>>,
-}
 
 /// Why a runtime could not be set up.
 #[derive(Debug, thiserror::Error)]
@@ -159,22 +143,40 @@ struct Inner {
     entropy: Arc<dyn Entropy>,
     live: Live,
     draining: CancellationToken,
+    stopped: CancellationToken,
+    lease: Duration,
+}
+
+impl Task {
+    /// A task for the only agent, with nothing besides its text.
+    pub fn new(text: impl Into<Sensitive<String>>, principal: Principal) -> Self {
+        Self {
+            text: text.into(),
+            agent: None,
+            task_type: None,
+            conversation_id: None,
+            metadata: Map::new(),
+            principal,
+            link: None,
+        }
+    }
 }
 
 impl Runtime {
-    /// Builds every part and opens the journal.
+    /// Builds every part and opens the journal. Called inside a tokio runtime, which carries the
+    /// heartbeat of the leases.
     ///
     /// # Errors
     /// What could not be set up, and where.
     pub fn start(config: &Config, setup: Setup) -> Result<Self, Error> {
         std::fs::create_dir_all(&setup.data_dir)
             .map_err(|source| Error::DataDir { path: setup.data_dir.clone(), source })?;
-        let store = match setup.store {
-            Some(store) => store,
+        let store = match &setup.store {
+            Some(store) => store.clone(),
             None => open_store(&config.store, &setup.data_dir).map_err(Error::Store)?,
         };
-        let agents = agents::build(config, &setup.data_dir)?;
-        let signals = Signals::start(config, &setup.data_dir, &setup.events, &*setup.entropy)?;
+        let agents = agents::build(config, &setup.data_dir, &setup.own)?;
+        let signals = Signals::start(config, &setup)?;
         let watch = Arc::new(signals.metrics().clone());
         let writer =
             Writer::start(setup.mode, setup.on_fault, store.clone(), signals.sinks(), watch, setup.clock.clone())
@@ -188,8 +190,21 @@ impl Runtime {
             surface: setup.surface.to_owned(),
         });
         let live = Live::new(usize::try_from(config.server.max_sessions).unwrap_or(usize::MAX));
-        let (entropy, draining) = (setup.entropy, CancellationToken::new());
-        Ok(Self { inner: Arc::new(Inner { agents, journal, system, store, signals, entropy, live, draining }) })
+        let inner = Inner {
+            agents,
+            journal,
+            system,
+            store,
+            signals,
+            entropy: setup.entropy,
+            live,
+            draining: CancellationToken::new(),
+            stopped: CancellationToken::new(),
+            lease: config.server.lease,
+        };
+        let runtime = Self { inner: Arc::new(inner) };
+        runtime.keep_leases();
+        Ok(runtime)
     }
 
     /// Begins a session. When this returns, the session is durable.
@@ -221,9 +236,12 @@ impl Runtime {
             link: task.link,
             sampled: inner.signals.samples(id),
         };
-        let log = agent.begin(&inner.journal, id, new);
+        let prompt = agent.prompt(&principal);
+        let until = inner.journal.clock().now().plus(inner.lease);
+        let log = agent.begin(&inner.journal, id, new, &prompt, until);
         log.flush().await.map_err(Refused::Journal)?;
-        Ok(place.drive(log, Arc::clone(agent), principal, inner.draining.clone()))
+        let taken = Taken { agent: Arc::clone(agent), prompt, principal };
+        Ok(place.drive(log, taken, inner.draining.clone()))
     }
 
     /// A name for an HTTP request.
@@ -312,9 +330,15 @@ impl Runtime {
     pub async fn stop(&self, grace: Duration) -> Result<usize, StoreError> {
         self.begin_drain();
         let (suspended, cut_off) = self.inner.live.settle(grace).await;
+        let left = self.inner.live.left();
         self.inner.system.record(Fact::ProcessStopped { suspended: suspended as u64 });
         let written = self.inner.journal.writer().stop().await;
+        for id in left {
+            self.release(id).await;
+        }
+        self.inner.stopped.cancel();
         self.inner.signals.stop().await;
+        self.note_delivered().await;
         written.map(|()| cut_off)
     }
 }

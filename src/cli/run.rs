@@ -1,8 +1,6 @@
 //! `glassbox run "task"`.
 
-use std::sync::Arc;
-
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use clap::Args;
 use futures_util::FutureExt as _;
 use serde_json::json;
@@ -10,10 +8,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{Global, exit, live_view::LiveView, say};
 use crate::{
-    config::Events,
+    config::Config,
     core::{SessionId, SessionStatus, fact::SessionEnd},
-    journal::{Mode, OnFault},
-    runtime::{Runtime, SessionHandle, Setup, SystemClock, SystemEntropy, Task},
+    runtime::{Runtime, SessionHandle, Setup, Task},
     session::Ended,
     signal::FeedReader,
 };
@@ -36,38 +33,58 @@ pub(super) struct Options {
 pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> {
     let config = global.load()?;
     // Caught before the session begins, so that no interrupt finds it unprepared.
-    let interrupts = signal(SignalKind::interrupt())?;
-    let runtime = Runtime::start(
-        &config,
-        Setup {
-            surface: "run",
-            data_dir: global.data_dir.clone(),
-            on_fault: OnFault::Fail,
-            events: Events::Off,
-            mode: Mode::Thread,
-            clock: Arc::new(SystemClock),
-            entropy: Arc::new(SystemEntropy),
-            store: None,
-        },
-    )?;
-    runtime.diagnostics().install();
+    let mut interrupts = signal(SignalKind::interrupt())?;
+    let runtime = start(&global, &config, "run")?;
     let reader = runtime.feed().subscribe(None);
     let task = Task {
-        text: options.task.into(),
         agent: options.agent,
         task_type: options.task_type,
-        conversation_id: None,
-        metadata: serde_json::Map::new(),
-        principal: config.auth.default_principal.clone(),
-        link: None,
+        ..Task::new(options.task, config.auth.default_principal.clone())
     };
     let opened = runtime.open(task).await;
     let ended = match opened {
-        Ok(handle) => watch(handle, reader, interrupts, global.json).await,
+        Ok(handle) => watch(handle, reader, &mut interrupts, global.json).await,
         Err(refused) => Err(refused.into()),
     };
+    close(&runtime, ended).await
+}
+
+/// `glassbox session resume [ID]`: goes on with one session, or with all that nobody drives.
+pub(super) async fn resume(global: Global, id: Option<String>) -> anyhow::Result<u8> {
+    let config = global.load()?;
+    let mut interrupts = signal(SignalKind::interrupt())?;
+    let runtime = start(&global, &config, "resume")?;
+    let ids = match id {
+        Some(text) => vec![super::session::resolve(&**runtime.store(), &text)?],
+        None => runtime.orphans().await?,
+    };
+    if ids.is_empty() {
+        say("no session waits to be resumed");
+    }
+    let mut code = Ok(exit::OK);
+    for id in ids {
+        let reader = runtime.feed().subscribe(Some(id));
+        let ended = match runtime.resume(id).await {
+            Ok(handle) => watch(handle, reader, &mut interrupts, global.json).await,
+            Err(why) => Err(why.into()),
+        };
+        // The worst of all is what the command ends with; an error ends it at once.
+        code = code.and_then(|worst| ended.map(|code| code.max(worst)));
+    }
+    close(&runtime, code).await
+}
+
+fn start(global: &Global, config: &Config, surface: &'static str) -> anyhow::Result<Runtime> {
+    let setup = Setup { surface, ..Setup::run(&global.data_dir) };
+    let runtime = Runtime::start(config, setup)?;
+    runtime.diagnostics().install();
+    Ok(runtime)
+}
+
+/// Stops in order; what went wrong before is told first.
+async fn close(runtime: &Runtime, code: anyhow::Result<u8>) -> anyhow::Result<u8> {
     let stopped = runtime.stop(GRACE).await;
-    let code = ended?;
+    let code = code?;
     stopped.context("the journal could not be closed")?;
     Ok(code)
 }
@@ -76,19 +93,12 @@ pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> 
 async fn watch(
     mut handle: SessionHandle,
     mut reader: FeedReader,
-    mut interrupts: Signal,
+    interrupts: &mut Signal,
     json: bool,
 ) -> anyhow::Result<u8> {
     let mut view = LiveView::new(json);
     let stop = handle.clone();
-    let stopping = crate::runtime::spawn(async move {
-        if interrupts.recv().await.is_some() {
-            stop.cancel();
-        }
-        if interrupts.recv().await.is_some() {
-            std::process::exit(130);
-        }
-    });
+    let mut stopping = false;
     let id = handle.id();
     let ended = handle.ended();
     tokio::pin!(ended);
@@ -97,16 +107,28 @@ async fn watch(
             biased;
             Ok(entry) = reader.next() => view.show(&entry),
             ended = &mut ended => break ended,
+            Some(()) = interrupts.recv() => {
+                if std::mem::replace(&mut stopping, true) {
+                    std::process::exit(130);
+                }
+                stop.cancel();
+            }
         }
     };
-    stopping.abort();
     while let Some(Ok(entry)) = reader.next().now_or_never() {
         view.show(&entry);
     }
     view.end();
     match ended.context("the journal cannot write; the session is kept as far as it was written")? {
         Ended::Finished(end) => Ok(report(id, &end, json)),
-        Ended::Suspended => bail!("{id} is suspended"),
+        Ended::Suspended => {
+            say(format!("{id} is suspended; `glassbox session resume {id}` goes on with it"));
+            Ok(exit::SUSPENDED)
+        }
+        Ended::TakenOver => {
+            say(format!("{id} goes on in another process"));
+            Ok(exit::SUSPENDED)
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! `glassbox serve`.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, time::Duration};
 
 use anyhow::Context as _;
 use clap::Args;
@@ -9,10 +9,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Global, exit};
 use crate::{
-    config::Events,
     http,
-    journal::{Mode, OnFault},
-    runtime::{Runtime, Setup, SystemClock, SystemEntropy, spawn},
+    runtime::{Runtime, Setup, spawn},
 };
 
 /// How long connections may take to finish once sessions have settled.
@@ -33,20 +31,9 @@ pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> 
     // Signals are caught before the port opens, so that no stop is missed.
     let mut terminate = tokio::signal::unix::signal(SignalKind::terminate())?;
     let mut interrupt = tokio::signal::unix::signal(SignalKind::interrupt())?;
-    let runtime = Runtime::start(
-        &config,
-        Setup {
-            surface: "serve",
-            data_dir: global.data_dir.clone(),
-            on_fault: OnFault::Wait,
-            events: Events::Stdout,
-            mode: Mode::Thread,
-            clock: Arc::new(SystemClock),
-            entropy: Arc::new(SystemEntropy),
-            store: None,
-        },
-    )?;
+    let runtime = Runtime::start(&config, Setup::serve(&global.data_dir))?;
     runtime.diagnostics().install();
+    runtime.keep_sessions();
     let listener = TcpListener::bind(config.server.listen)
         .await
         .with_context(|| format!("cannot listen on {}", config.server.listen))?;
