@@ -35,4 +35,8 @@ pub use self::core::{
     port::{ToolContext, ToolReply},
     spec::Confirm,
 };
-pub use self::{config::Config, runtime::Runtime, tool::FnTool};
+pub use self::{
+    config::Config,
+    runtime::{Runtime, Setup, Task},
+    tool::FnTool,
+};

@@ -7,8 +7,10 @@ mod agents;
 mod clock;
 mod decide;
 mod diagnostics;
+mod exports;
 mod live;
 mod resume;
+mod setup;
 mod signals;
 mod spawn;
 mod waiting;
@@ -29,43 +31,23 @@ pub use self::{
     diagnostics::Diagnostics,
     live::SessionHandle,
     resume::{DEFAULT_LEASE, NotResumed},
+    setup::{Own, OwnTool, Setup},
     spawn::spawn,
 };
 use self::{live::Live, resume::Taken, signals::Signals, waiting::Watched};
 use crate::{
     config::{self, Config},
     core::{
-        Clock, Fact, Principal, Sensitive, SessionId, Store,
+        Fact, Principal, Sensitive, SessionId, Store,
         fact::SpanLink,
         id::{ProcessId, hex},
         port::{Entropy, StoreError},
     },
-    journal::{Journal, Mode, OnFault, SystemLog, Writer},
+    journal::{Journal, SystemLog, Writer},
     session::{Agent, NewSession},
     signal::{Feed, Metrics},
     store,
 };
-
-/// How a runtime is set up, besides the configuration.
-#[derive(Clone)]
-pub struct Setup {
-    /// The surface that it serves, for the system journal: `run`, `serve`.
-    pub surface: &'static str,
-    /// Where journal, demo bank and hash key are kept.
-    pub data_dir: PathBuf,
-    /// What a barrier does while the journal cannot write.
-    pub on_fault: OnFault,
-    /// Where events go if the configuration leaves it open.
-    pub events: config::Events,
-    /// Where commits happen.
-    pub mode: Mode,
-    /// The clock.
-    pub clock: Arc<dyn Clock>,
-    /// The source of ids.
-    pub entropy: Arc<dyn Entropy>,
-    /// Another store than the configured one.
-    pub store: Option<Arc<dyn Store>>,
-}
 
 /// Why a runtime could not be set up.
 #[derive(Debug, thiserror::Error)]
@@ -169,6 +151,21 @@ struct Inner {
     lease: Duration,
 }
 
+impl Task {
+    /// A task for the only agent, with nothing besides its text.
+    pub fn new(text: impl Into<Sensitive<String>>, principal: Principal) -> Self {
+        Self {
+            text: text.into(),
+            agent: None,
+            task_type: None,
+            conversation_id: None,
+            metadata: Map::new(),
+            principal,
+            link: None,
+        }
+    }
+}
+
 impl Runtime {
     /// Builds every part and opens the journal. Called inside a tokio runtime, which carries the
     /// heartbeat of the leases.
@@ -178,12 +175,12 @@ impl Runtime {
     pub fn start(config: &Config, setup: Setup) -> Result<Self, Error> {
         std::fs::create_dir_all(&setup.data_dir)
             .map_err(|source| Error::DataDir { path: setup.data_dir.clone(), source })?;
-        let store = match setup.store {
-            Some(store) => store,
+        let store = match &setup.store {
+            Some(store) => store.clone(),
             None => open_store(&config.store, &setup.data_dir).map_err(Error::Store)?,
         };
-        let agents = agents::build(config, &setup.data_dir)?;
-        let signals = Signals::start(config, &setup.data_dir, &setup.events, &*setup.entropy)?;
+        let agents = agents::build(config, &setup.data_dir, &setup.own)?;
+        let signals = Signals::start(config, &setup)?;
         let watch = Arc::new(signals.metrics().clone());
         let writer =
             Writer::start(setup.mode, setup.on_fault, store.clone(), signals.sinks(), watch, setup.clock.clone())
@@ -226,6 +223,9 @@ impl Runtime {
         }
         if inner.draining.is_cancelled() {
             return Err(Refused::Draining);
+        }
+        if let Some(fault) = inner.journal.writer().fault() {
+            return Err(Refused::Journal(fault));
         }
         let agent = inner.agents.find(task.agent.as_deref())?;
         let task_type = inner.agents.task_type(agent, task.task_type)?;
@@ -343,6 +343,7 @@ impl Runtime {
         }
         self.inner.stopped.cancel();
         self.inner.signals.stop().await;
+        self.note_delivered().await;
         written.map(|()| cut_off)
     }
 }

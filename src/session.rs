@@ -13,6 +13,6 @@ pub use self::{
     agent::{Agent, NewSession},
     confirm::{Decided, Objection, Say, Standing, decided, expiries, weigh},
     driver::{Ended, Signals, drive},
-    report::{PendingConfirmation, SessionReport},
-    resume::{PromptError, beginning, own_prompt, take_up},
+    report::{PendingConfirmation, SessionReport, SessionRow},
+    resume::{PromptError, beginning, own_prompt, take_up, take_up_because},
 };

@@ -5,9 +5,17 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use anyhow::bail;
 use clap::Args;
 use console::style;
-use tokio::sync::oneshot;
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    sync::oneshot,
+};
 
-use super::{Global, exit, run, say, session::resolve};
+use super::{
+    Global, exit,
+    run::{self, Asker},
+    say,
+    session::resolve,
+};
 use crate::{
     core::{Sensitive, SessionId, SessionStatus, StreamId},
     runtime::{Runtime, SessionHandle, Settled},
@@ -43,13 +51,14 @@ struct Answer {
 /// `glassbox session confirm ID`: decides, and drives the session on.
 pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> {
     let config = global.load()?;
+    let mut interrupts = signal(SignalKind::interrupt())?;
     let runtime = run::start(&global, &config, "confirm")?;
-    let by = config.auth.default_principal.id.clone();
-    let code = decide(&runtime, options, &by, global.json).await;
+    let asker = Asker { by: &config.auth.default_principal.id, interrupts: &mut interrupts };
+    let code = decide(&runtime, options, asker, global.json).await;
     run::close(&runtime, code).await
 }
 
-async fn decide(runtime: &Runtime, options: Options, by: &str, json: bool) -> anyhow::Result<u8> {
+async fn decide(runtime: &Runtime, options: Options, asker: Asker<'_>, json: bool) -> anyhow::Result<u8> {
     let id = resolve(&**runtime.store(), &options.id)?;
     let call_id = match options.call {
         Some(call) => call,
@@ -59,12 +68,12 @@ async fn decide(runtime: &Runtime, options: Options, by: &str, json: bool) -> an
     let say = Say {
         call_id,
         approve: options.answer.approve && !options.answer.deny,
-        by: by.into(),
+        by: asker.by.into(),
         comment: options.comment.map(Sensitive::new),
         arguments_hash: None,
     };
     match runtime.decide(id, say).await {
-        Ok(Settled { handle: Some(handle), .. }) => run::follow(runtime, handle, reader, by, json).await,
+        Ok(Settled { handle: Some(handle), .. }) => run::follow(runtime, handle, reader, asker, json).await,
         Ok(Settled { decided, handle: None }) => {
             let report = report(runtime, id)?;
             if report.status == SessionStatus::AwaitingConfirmation {
@@ -76,7 +85,7 @@ async fn decide(runtime: &Runtime, options: Options, by: &str, json: bool) -> an
         Err(why) => {
             // A decision that came too late makes the session go on without the call.
             if let Some(handle) = runtime.find(id) {
-                run::follow(runtime, handle, reader, by, json).await?;
+                run::follow(runtime, handle, reader, asker, json).await?;
             }
             Err(why.into())
         }
@@ -107,18 +116,18 @@ pub(super) async fn ask(
     runtime: &Runtime,
     id: SessionId,
     pending: &[PendingConfirmation],
-    by: &str,
+    asker: &mut Asker<'_>,
 ) -> anyhow::Result<Option<SessionHandle>> {
     if !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal()) {
         return Ok(None);
     }
     for call in pending {
         say(line(call));
-        let Some(approve) = answer().await else { return Ok(None) };
+        let Some(approve) = answer(asker.interrupts).await else { return Ok(None) };
         let say = Say {
             call_id: call.call_id.clone(),
             approve,
-            by: by.into(),
+            by: asker.by.into(),
             comment: None,
             arguments_hash: Some(call.arguments_hash),
         };
@@ -136,7 +145,7 @@ pub(super) async fn ask(
 }
 
 /// Whether the person says yes; nothing at the end of the input and on an interrupt.
-async fn answer() -> Option<bool> {
+async fn answer(interrupts: &mut Signal) -> Option<bool> {
     let mut stdout = std::io::stdout();
     let _ = write!(stdout, "run it? [y/N] ").and_then(|()| stdout.flush());
     let (told, answered) = oneshot::channel();
@@ -151,7 +160,7 @@ async fn answer() -> Option<bool> {
             let line = line.ok().flatten()?;
             Some(matches!(line.trim().to_lowercase().as_str(), "y" | "yes" | "д" | "да"))
         }
-        _ = tokio::signal::ctrl_c() => {
+        _ = interrupts.recv() => {
             super::say("");
             None
         }

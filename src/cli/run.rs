@@ -1,18 +1,16 @@
 //! `glassbox run "task"`.
 
-use std::sync::Arc;
-
 use anyhow::Context as _;
 use clap::Args;
 use futures_util::FutureExt as _;
 use serde_json::json;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{Global, confirm, exit, live_view::LiveView, say};
 use crate::{
-    config::{Config, Events},
+    config::Config,
     core::{SessionId, SessionStatus, fact::SessionEnd},
-    journal::{Mode, OnFault},
-    runtime::{Runtime, SessionHandle, Setup, SystemClock, SystemEntropy, Task},
+    runtime::{Runtime, SessionHandle, Setup, Task},
     session::Ended,
     signal::FeedReader,
 };
@@ -34,21 +32,21 @@ pub(super) struct Options {
 
 pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> {
     let config = global.load()?;
+    // Caught before the session begins, so that no interrupt finds it unprepared.
+    let mut interrupts = signal(SignalKind::interrupt())?;
     let runtime = start(&global, &config, "run")?;
     let reader = runtime.feed().subscribe(None);
     let task = Task {
-        text: options.task.into(),
         agent: options.agent,
         task_type: options.task_type,
-        conversation_id: None,
-        metadata: serde_json::Map::new(),
-        principal: config.auth.default_principal.clone(),
-        link: None,
+        ..Task::new(options.task, config.auth.default_principal.clone())
     };
     let by = config.auth.default_principal.id.clone();
     let opened = runtime.open(task).await;
     let ended = match opened {
-        Ok(handle) => follow(&runtime, handle, reader, &by, global.json).await,
+        Ok(handle) => {
+            follow(&runtime, handle, reader, Asker { by: &by, interrupts: &mut interrupts }, global.json).await
+        }
         Err(refused) => Err(refused.into()),
     };
     close(&runtime, ended).await
@@ -57,6 +55,7 @@ pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> 
 /// `glassbox session resume [ID]`: goes on with one session, or with all that nobody drives.
 pub(super) async fn resume(global: Global, id: Option<String>) -> anyhow::Result<u8> {
     let config = global.load()?;
+    let mut interrupts = signal(SignalKind::interrupt())?;
     let runtime = start(&global, &config, "resume")?;
     let ids = match id {
         Some(text) => vec![super::session::resolve(&**runtime.store(), &text)?],
@@ -69,7 +68,10 @@ pub(super) async fn resume(global: Global, id: Option<String>) -> anyhow::Result
     for id in ids {
         let reader = runtime.feed().subscribe(Some(id));
         let ended = match runtime.resume(id).await {
-            Ok(handle) => follow(&runtime, handle, reader, &config.auth.default_principal.id, global.json).await,
+            Ok(handle) => {
+                let asker = Asker { by: &config.auth.default_principal.id, interrupts: &mut interrupts };
+                follow(&runtime, handle, reader, asker, global.json).await
+            }
             Err(why) => Err(why.into()),
         };
         // The worst of all is what the command ends with; an error ends it at once.
@@ -79,19 +81,8 @@ pub(super) async fn resume(global: Global, id: Option<String>) -> anyhow::Result
 }
 
 pub(super) fn start(global: &Global, config: &Config, surface: &'static str) -> anyhow::Result<Runtime> {
-    let runtime = Runtime::start(
-        config,
-        Setup {
-            surface,
-            data_dir: global.data_dir.clone(),
-            on_fault: OnFault::Fail,
-            events: Events::Off,
-            mode: Mode::Thread,
-            clock: Arc::new(SystemClock),
-            entropy: Arc::new(SystemEntropy),
-            store: None,
-        },
-    )?;
+    let setup = Setup { surface, ..Setup::run(&global.data_dir) };
+    let runtime = Runtime::start(config, setup)?;
     runtime.diagnostics().install();
     Ok(runtime)
 }
@@ -104,22 +95,30 @@ pub(super) async fn close(runtime: &Runtime, code: anyhow::Result<u8>) -> anyhow
     Ok(code)
 }
 
+/// Who sits at the terminal.
+pub(super) struct Asker<'a> {
+    /// The principal that decides.
+    pub(super) by: &'a str,
+    /// Its interrupts.
+    pub(super) interrupts: &'a mut Signal,
+}
+
 /// Shows the session until it ends; where it waits for a person, asks the one at the terminal.
 pub(super) async fn follow(
     runtime: &Runtime,
     mut handle: SessionHandle,
     mut reader: FeedReader,
-    by: &str,
+    mut asker: Asker<'_>,
     json: bool,
 ) -> anyhow::Result<u8> {
     loop {
         let id = handle.id();
-        let pending = match watch(handle, reader, json).await? {
+        let pending = match watch(handle, reader, asker.interrupts, json).await? {
             Ended::AwaitingConfirmation(pending) => pending,
             ended => return Ok(conclude(id, ended, json)),
         };
         reader = runtime.feed().subscribe(Some(id));
-        let asked = if json { None } else { confirm::ask(runtime, id, &pending, by).await? };
+        let asked = if json { None } else { confirm::ask(runtime, id, &pending, &mut asker).await? };
         match asked {
             Some(goes_on) => handle = goes_on,
             None => return confirm::tell_now(runtime, id, json),
@@ -143,17 +142,15 @@ fn conclude(id: SessionId, ended: Ended, json: bool) -> u8 {
 }
 
 /// Shows the session while it runs; the first interrupt stops it, the second leaves at once.
-async fn watch(mut handle: SessionHandle, mut reader: FeedReader, json: bool) -> anyhow::Result<Ended> {
+async fn watch(
+    mut handle: SessionHandle,
+    mut reader: FeedReader,
+    interrupts: &mut Signal,
+    json: bool,
+) -> anyhow::Result<Ended> {
     let mut view = LiveView::new(json);
     let stop = handle.clone();
-    let interrupts = crate::runtime::spawn(async move {
-        while tokio::signal::ctrl_c().await.is_ok() {
-            stop.cancel();
-            if tokio::signal::ctrl_c().await.is_ok() {
-                std::process::exit(130);
-            }
-        }
-    });
+    let mut stopping = false;
     let ended = handle.ended();
     tokio::pin!(ended);
     let ended = loop {
@@ -161,9 +158,14 @@ async fn watch(mut handle: SessionHandle, mut reader: FeedReader, json: bool) ->
             biased;
             Ok(entry) = reader.next() => view.show(&entry),
             ended = &mut ended => break ended,
+            Some(()) = interrupts.recv() => {
+                if std::mem::replace(&mut stopping, true) {
+                    std::process::exit(130);
+                }
+                stop.cancel();
+            }
         }
     };
-    interrupts.abort();
     while let Some(Ok(entry)) = reader.next().now_or_never() {
         view.show(&entry);
     }

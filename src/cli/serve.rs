@@ -1,6 +1,6 @@
 //! `glassbox serve`.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, time::Duration};
 
 use anyhow::Context as _;
 use clap::Args;
@@ -9,10 +9,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Global, exit};
 use crate::{
-    config::Events,
     http,
-    journal::{Mode, OnFault},
-    runtime::{Runtime, Setup, SystemClock, SystemEntropy, spawn},
+    runtime::{Runtime, Setup, spawn},
 };
 
 /// How long connections may take to finish once sessions have settled.
@@ -21,7 +19,7 @@ const CLOSE: Duration = Duration::from_secs(2);
 #[derive(Args, Debug)]
 pub(super) struct Options {
     /// Where to listen, instead of server.listen.
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = loopback)]
     listen: Option<SocketAddr>,
 }
 
@@ -29,27 +27,11 @@ pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> 
     let mut config = global.load()?;
     if let Some(listen) = options.listen {
         config.server.listen = listen;
-        anyhow::ensure!(
-            listen.ip().is_loopback(),
-            "--listen {listen} is refused: without a login the service listens on loopback only, such as 127.0.0.1:8080"
-        );
     }
     // Signals are caught before the port opens, so that no stop is missed.
     let mut terminate = tokio::signal::unix::signal(SignalKind::terminate())?;
     let mut interrupt = tokio::signal::unix::signal(SignalKind::interrupt())?;
-    let runtime = Runtime::start(
-        &config,
-        Setup {
-            surface: "serve",
-            data_dir: global.data_dir.clone(),
-            on_fault: OnFault::Wait,
-            events: Events::Stdout,
-            mode: Mode::Thread,
-            clock: Arc::new(SystemClock),
-            entropy: Arc::new(SystemEntropy),
-            store: None,
-        },
-    )?;
+    let runtime = Runtime::start(&config, Setup::serve(&global.data_dir))?;
     runtime.diagnostics().install();
     runtime.keep_sessions();
     let listener = TcpListener::bind(config.server.listen)
@@ -75,6 +57,16 @@ pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> 
         tracing::warn!(target: "glassbox", sessions = cut_off, "the grace period ended in the middle of a step");
     }
     Ok(exit::OK)
+}
+
+/// Without a login everybody who reaches the port is the default principal.
+fn loopback(text: &str) -> Result<SocketAddr, String> {
+    let right = "such as 127.0.0.1:8080";
+    let address: SocketAddr = text.parse().map_err(|_| format!("must be an address and a port {right}"))?;
+    if !address.ip().is_loopback() {
+        return Err(format!("without a login the service listens on loopback only, {right}"));
+    }
+    Ok(address)
 }
 
 /// Says where the service is, on the standard error: the standard output belongs to the events.

@@ -334,6 +334,19 @@ pub trait Store: Leases {
     /// Where the store cannot be read.
     fn session(&self, id: SessionId) -> Result<Option<SessionSummary>, StoreError>;
 
+    /// Remembers that all spans of these sessions have arrived at the collector.
+    ///
+    /// # Errors
+    /// Where the store cannot be written.
+    fn mark_exported(&self, sessions: &[SessionId]) -> Result<(), StoreError>;
+
+    /// Sessions that ended between these times and whose spans are not known to have arrived,
+    /// oldest first.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    fn unexported(&self, since: Timestamp, before: Timestamp) -> Result<Vec<SessionId>, StoreError>;
+
     /// Whether it can be written now, without writing anything that stays.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use axum::{
     Json,
     body::Bytes,
     extract::{Path, State, rejection::BytesRejection},
-    http::StatusCode,
+    http::{HeaderMap, StatusCode},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{
     Api,
     problem::Problem,
-    sessions::{find, read},
+    sessions::{find, read, require_json},
 };
 use crate::{
     core::{
@@ -46,8 +46,10 @@ enum Word {
 pub(super) async fn decide(
     State(api): State<Api>,
     Path((id, call_id)): Path<(String, String)>,
+    headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Json<Value>, Problem> {
+    require_json(&headers)?;
     let body = body.map_err(|rejection| Problem::new(rejection.status(), rejection.body_text()))?;
     let decide: Decide = serde_json::from_slice(&body).map_err(|error| unreadable(&error))?;
     let session: SessionId = id.parse().map_err(|_| Problem::no_session(&id))?;

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use super::Refused;
+use super::{Own, OwnTool, Refused};
 use crate::{
     config::{self, Config},
     core::{Model, Tool},
@@ -39,6 +39,16 @@ pub enum Error {
         /// What is wrong.
         source: model::scripted::Error,
     },
+    /// What the program brings along is for nobody.
+    #[error("{}; the configuration declares agents {} and models {}", .wrong.join(", "), .agents.join(", "), .models.join(", "))]
+    Own {
+        /// Which names are not declared, and where.
+        wrong: Vec<String>,
+        /// The agents that there are.
+        agents: Vec<String>,
+        /// The models that there are.
+        models: Vec<String>,
+    },
     /// A tool is wrong.
     #[error(transparent)]
     Tools(#[from] tool::Error),
@@ -51,8 +61,9 @@ pub(super) struct Agents {
 }
 
 /// Builds everything that the configured agents need.
-pub(super) fn build(config: &Config, data_dir: &Path) -> Result<Agents, Error> {
-    let registry = registry(config, data_dir)?;
+pub(super) fn build(config: &Config, data_dir: &Path, own: &Own) -> Result<Agents, Error> {
+    check_own(config, own)?;
+    let registry = registry(config, data_dir, own)?;
     let models = build_models(config)?;
     let mut by_name = BTreeMap::new();
     for (name, agent) in &config.agents {
@@ -63,9 +74,9 @@ pub(super) fn build(config: &Config, data_dir: &Path) -> Result<Agents, Error> {
             prompt_version: agent.prompt_version.clone(),
             language: agent.language,
             limits: agent.limits.clone(),
-            model: models[&agent.model].clone(),
+            model: own.model(&agent.model).unwrap_or(&models[&agent.model]).clone(),
             model_timeout: configured.timeout,
-            tools: registry.subset(&agent.tools)?,
+            tools: registry.subset(agent.tools.iter().map(String::as_str).chain(own.tools_of(name)))?,
             task_types: agent.task_types.clone(),
             default_task_type: agent.default_task_type().to_owned(),
             fingerprint: config.agent_fingerprint(name).unwrap_or_default(),
@@ -73,6 +84,15 @@ pub(super) fn build(config: &Config, data_dir: &Path) -> Result<Agents, Error> {
         by_name.insert(name.clone(), Arc::new(agent));
     }
     Ok(Agents { by_name, default: config.default_agent().map(str::to_owned) })
+}
+
+fn check_own(config: &Config, own: &Own) -> Result<(), Error> {
+    let wrong = own.undeclared(config);
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    let (agents, models) = (config.agents.keys().cloned().collect(), config.models.keys().cloned().collect());
+    Err(Error::Own { wrong, agents, models })
 }
 
 /// Builds the configured models, by name.
@@ -100,10 +120,11 @@ fn build_model(name: &str, config: &config::Model) -> Result<Arc<dyn Model>, Err
     Ok(Arc::new(scripted))
 }
 
-fn registry(config: &Config, data_dir: &Path) -> Result<Registry, Error> {
+fn registry(config: &Config, data_dir: &Path, own: &Own) -> Result<Registry, Error> {
     let bank = Bank::at(data_dir.join(BANK_FILE));
     let registrations = config.tools.iter().map(|(name, tool)| Registration::new(build_tool(&bank, name, tool)));
-    Ok(Registry::new(registrations.collect())?)
+    let own = own.tools.iter().map(|OwnTool { registration, .. }| registration.clone());
+    Ok(Registry::new(registrations.chain(own).collect())?)
 }
 
 fn build_tool(bank: &Bank, name: &str, config: &config::Tool) -> Arc<dyn Tool> {

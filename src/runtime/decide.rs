@@ -11,7 +11,7 @@ use crate::{
     journal::SessionLog,
     machine::{State, state::Confirmation},
     runtime::NotResumed,
-    session::{Decided, Objection, Say, Standing, decided, expiries, take_up, weigh},
+    session::{Decided, Objection, Say, Standing, decided, expiries, take_up_because, weigh},
 };
 
 /// Looks at a session that somebody else holds for a moment, for instance to decide as well.
@@ -169,7 +169,7 @@ impl Runtime {
         taken: Taken,
         because: Vec<Fact>,
     ) -> Result<SessionHandle, StoreError> {
-        take_up(&log, because);
+        take_up_because(&log, because);
         if let Err(error) = log.flush().await {
             let id = log.id();
             drop(log);

@@ -122,8 +122,10 @@ impl Runtime {
         self.on_store(move |store| store.expired(now)).await
     }
 
-    /// Takes up what nobody drives and ends what nobody decided, round after round, until the process stops.
+    /// Sends again the traces that did not arrive, takes up what nobody drives and ends what nobody
+    /// decided in time, round after round, until the process stops.
     pub fn keep_sessions(&self) {
+        self.send_again();
         let runtime = self.clone();
         spawn(async move {
             let mut rounds = tokio::time::interval(runtime.inner.lease / 3);
@@ -169,7 +171,10 @@ impl Runtime {
             loop {
                 tokio::select! {
                     () = runtime.inner.stopped.cancelled() => return,
-                    _ = beats.tick() => runtime.renew().await,
+                    _ = beats.tick() => {
+                        runtime.renew().await;
+                        runtime.note_delivered().await;
+                    }
                 }
             }
         });

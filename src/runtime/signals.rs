@@ -3,7 +3,7 @@
 
 use std::{path::Path, time::Duration};
 
-use super::Diagnostics;
+use super::{Diagnostics, Own, OwnTool, Setup};
 use crate::{
     config::{self, Config},
     core::{Entry, SessionId, Sink, port::Entropy},
@@ -48,18 +48,13 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    pub(super) fn start(
-        config: &Config,
-        data_dir: &Path,
-        events: &config::Events,
-        entropy: &dyn Entropy,
-    ) -> Result<Self, Error> {
-        let metrics = Metrics::new(&labels(config))?;
+    pub(super) fn start(config: &Config, setup: &Setup) -> Result<Self, Error> {
+        let metrics = Metrics::new(&labels(config, &setup.own))?;
         let feed = Feed::new(metrics.dropped("feed"));
-        let lines = match output(config.telemetry.events.as_ref().unwrap_or(events)) {
+        let lines = match output(config.telemetry.events.as_ref().unwrap_or(&setup.events)) {
             None => None,
             Some(output) => {
-                let hash = keyed_hash(config, data_dir, entropy)?;
+                let hash = keyed_hash(config, &setup.data_dir, &*setup.entropy)?;
                 Some(Lines::new(output, hash, metrics.dropped("lines"))?)
             }
         };
@@ -78,10 +73,7 @@ impl Signals {
             lines.adopt(entries);
         }
         if let Some(pipeline) = &self.pipeline {
-            for span in pipeline.restore(entries) {
-                // A span that finds no room is counted as dropped by the pipeline itself.
-                pipeline.offer(span);
-            }
+            pipeline.restore(entries);
         }
     }
 
@@ -101,6 +93,11 @@ impl Signals {
         let spans = self.pipeline.as_ref().map(Pipeline::sink);
         let lines = self.lines.as_ref().map(Lines::sink);
         [Some(self.metrics.sink()), spans, Some(self.feed.sink()), lines].into_iter().flatten().collect()
+    }
+
+    /// The way of spans out, if there is one.
+    pub(super) const fn pipeline(&self) -> Option<&Pipeline> {
+        self.pipeline.as_ref()
     }
 
     pub(super) const fn metrics(&self) -> &Metrics {
@@ -146,15 +143,17 @@ impl Signals {
     }
 }
 
-fn labels(config: &Config) -> MetricLabels {
+/// The values that labels may have: what is declared, and what the program brings along.
+fn labels(config: &Config, own: &Own) -> MetricLabels {
+    let models = config.models.iter().map(|(name, model)| match own.model(name) {
+        Some(model) => (name.clone(), model.info().provider.clone(), model.info().request_model.clone()),
+        None => (name.clone(), model.provider.label().to_owned(), model.request_model.clone()),
+    });
+    let own_tools = own.tools.iter().map(OwnTool::name).map(str::to_owned);
     MetricLabels {
         agents: config.agents.iter().map(|(name, agent)| (name.clone(), agent.task_types.clone())).collect(),
-        models: config
-            .models
-            .iter()
-            .map(|(name, model)| (name.clone(), model.provider.label().to_owned(), model.request_model.clone()))
-            .collect(),
-        tools: config.tools.keys().cloned().collect(),
+        models: models.collect(),
+        tools: config.tools.keys().cloned().chain(own_tools).collect(),
         sinks: vec!["feed", "lines", "otlp"],
         version: env!("CARGO_PKG_VERSION").to_owned(),
     }

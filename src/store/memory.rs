@@ -3,7 +3,7 @@
 //! full or read-only disk does.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -30,6 +30,7 @@ struct State {
     sessions: HashMap<SessionId, SessionSummary>,
     blobs: HashMap<BlobHash, Arc<[u8]>>,
     leases: HashMap<SessionId, Lease>,
+    exported: HashSet<SessionId>,
     failure: Option<StoreErrorKind>,
 }
 
@@ -69,12 +70,13 @@ impl Store {
 impl State {
     fn append(&mut self, write: &Write) -> Result<(), StoreError> {
         check::check_order(write)?;
-        let next = self.streams.get(&write.stream).map_or(0, |entries| entries.len() as u64);
-        check::check_place(write, next)?;
+        // Before the place: whoever lost the session is told so, and not that its place is taken.
         if let (Some(session), Some(relied)) = (write.stream.session(), write.lease) {
             let standing = self.leases.get(&session).filter(|lease| lease.holder.is_some()).map(|lease| lease.epoch);
             check::check_lease(write.stream, relied, standing)?;
         }
+        let next = self.streams.get(&write.stream).map_or(0, |entries| entries.len() as u64);
+        check::check_place(write, next)?;
         if let (Some(session), Some(take)) = (write.stream.session(), write.take) {
             let holder = Some((take.owner, take.until));
             self.leases.insert(session, Lease { epoch: LeaseEpoch::FIRST, holder });
@@ -148,6 +150,22 @@ impl port::Store for Store {
 
     fn session(&self, id: SessionId) -> Result<Option<SessionSummary>, StoreError> {
         Ok(self.lock().sessions.get(&id).cloned())
+    }
+
+    fn mark_exported(&self, sessions: &[SessionId]) -> Result<(), StoreError> {
+        self.lock_to_write()?.exported.extend(sessions);
+        Ok(())
+    }
+
+    fn unexported(&self, since: Timestamp, before: Timestamp) -> Result<Vec<SessionId>, StoreError> {
+        let state = self.lock();
+        let waits = |row: &&SessionSummary| {
+            let ended = row.status.is_final() && row.updated >= since && row.updated < before;
+            ended && !state.exported.contains(&row.id)
+        };
+        let mut rows: Vec<_> = state.sessions.values().filter(waits).collect();
+        rows.sort_unstable_by_key(|row| (row.updated, row.id));
+        Ok(rows.into_iter().map(|row| row.id).collect())
     }
 
     fn probe(&self) -> Result<(), StoreError> {

@@ -8,7 +8,7 @@ use glassbox::{
         fact::{CallPurpose, Language},
     },
     machine::State,
-    session::{Ended, Say, Signals, Standing, decided, drive, expiries, take_up, weigh},
+    session::{Ended, Say, Signals, Standing, decided, drive, expiries, take_up_because, weigh},
     store::memory,
 };
 use serde::Deserialize;
@@ -199,7 +199,7 @@ async fn play(scenario: &Scenario) -> (Vec<Entry>, Ended) {
                 tokio::time::sleep_until(begun + Duration::from_millis(plan.at_ms)).await;
                 let facts = log.read(|state| plan.facts(state, log.now()));
                 if plan.cancel || log.read(|state| state.waiting().count()) == facts.len() {
-                    take_up(&log, facts);
+                    take_up_because(&log, facts);
                     break;
                 }
                 log.record_all(facts);

@@ -72,6 +72,16 @@ impl Writer {
         Ok(())
     }
 
+    /// Remembers that the spans of these sessions have arrived.
+    pub(super) fn mark_exported(&mut self, sessions: &[SessionId]) -> Result<(), Failure> {
+        self.transaction(|writer| {
+            for session in sessions {
+                writer.run("UPDATE session SET exported = 1 WHERE id = ?1", [session.to_string()])?;
+            }
+            Ok(())
+        })
+    }
+
     /// Runs one statement, prepared at its first use; gives the rows changed.
     pub(super) fn run(&self, sql: &str, params: impl Params) -> Result<usize, Failure> {
         Ok(self.conn.prepare_cached(sql)?.execute(params)?)
@@ -114,13 +124,14 @@ impl Writer {
     /// Holds a write against the rules.
     fn check(&self, write: &Write, stream: &str) -> Result<(), Failure> {
         check::check_order(write)?;
+        // Before the place: whoever lost the session is told so, and not that its place is taken.
+        if let (Some(_), Some(relied)) = (write.stream.session(), write.lease) {
+            check::check_lease(write.stream, relied, self.standing(stream)?)?;
+        }
         if !write.entries.is_empty() {
             let last = "SELECT coalesce(max(seq) + 1, 0) FROM fact WHERE stream = ?1";
             let next = self.conn.prepare_cached(last)?.query_row([stream], |row| codec::number(row, 0))?;
             check::check_place(write, next)?;
-        }
-        if let (Some(_), Some(relied)) = (write.stream.session(), write.lease) {
-            check::check_lease(write.stream, relied, self.standing(stream)?)?;
         }
         Ok(())
     }

@@ -1,0 +1,279 @@
+//! What the runtime costs, one `name value` a line; `#` begins a remark. `make bench` runs it.
+//!
+//! Every value is the median of several rounds. A disk decides most of the durable ones, so the
+//! price of the same sync call on the same disk is measured in the same run.
+#![expect(clippy::disallowed_methods, reason = "a measurement reads the clock of the machine")]
+#![expect(clippy::print_stdout, reason = "this is the report")]
+
+mod world;
+
+use std::{
+    future::Future,
+    io::Write as _,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use glassbox::{
+    Effect, FnTool, ToolReply, ToolSpec,
+    config::Store,
+    core::{Entry, Fact, SessionId, Timestamp, fact::Language},
+    journal::{Journal, SessionLog},
+    model::Scripted,
+    runtime::spawn,
+    session::{Agent, NewSession, Signals, drive},
+    tool::{Registration, Registry},
+};
+use serde_json::json;
+use world::Bench;
+
+const ROUNDS: usize = 5;
+
+fn main() {
+    // `cargo test --all-targets` runs this too, and there is nothing to test.
+    if !std::env::args().any(|argument| argument == "--bench") {
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("an async runtime");
+    runtime.block_on(measure());
+    // Sessions that still wait for their slow model are left behind.
+    runtime.shutdown_background();
+}
+
+async fn measure() {
+    let folder = tempfile::tempdir_in(".").expect("a folder on the disk of the project");
+    let folder = folder.path();
+    let collector = world::null_collector();
+    // First, while the heap is small.
+    report("kib_per_waiting_session", waiting(&folder.join("waiting")).await);
+    report("raw_fdatasync_us", median(|round| std::future::ready(raw_sync(&folder.join(format!("raw{round}"))))).await);
+
+    let entries = world::recorded(&folder.join("recorded")).await;
+    println!("# facts: {} of one bank session, recorded again and again, to the last sync and export", entries.len());
+    let collector = collector.as_str();
+    let entries = &entries;
+    report("fact_journal_only_ns", median(|n| facts(folder.join(format!("plain{n}")), None, entries)).await);
+    report("fact_all_sinks_ns", median(|n| facts(folder.join(format!("full{n}")), Some(collector), entries)).await);
+    report("loop_step_us", median(|_| loop_step()).await);
+
+    println!("# sessions: two steps and one tool, one after another");
+    report("session_memory_us", median(|n| one_by_one(folder.join(format!("memory{n}")), Store::Memory)).await);
+    report("session_sqlite_us", median(|n| one_by_one(folder.join(format!("sqlite{n}")), world::sqlite())).await);
+
+    println!("# steps a second with SQLite, synchronous full, by sessions at a time");
+    for width in [1, 32, 256] {
+        let rate = median(|n| side_by_side(folder.join(format!("steps{width}-{n}")), width)).await;
+        report(&format!("durable_steps_per_s_{width}"), rate);
+    }
+    println!("# processor time of the same sessions with all signals over that with the journal alone");
+    report("telemetry_cost_ratio", median(|n| telemetry_ratio(folder.join(format!("ratio{n}")), collector)).await);
+}
+
+fn report(name: &str, value: f64) {
+    let digits = if value < 100.0 { 2 } else { 0 };
+    println!("{name} {value:.digits$}");
+}
+
+async fn median<F: Future<Output = f64>>(mut round: impl FnMut(usize) -> F) -> f64 {
+    let mut values = Vec::new();
+    for number in 0..ROUNDS {
+        values.push(round(number).await);
+    }
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Resident memory that a thousand sessions take while their model thinks.
+async fn waiting(folder: &Path) -> f64 {
+    const SESSIONS: usize = 1000;
+    let runtime = world::start_waiting(folder);
+    let config = world::config(Store::Memory);
+    // The first brings in what all share.
+    runtime.open(world::task(&config)).await.expect("begun");
+    let before = resident_kib();
+    for _ in 0..SESSIONS {
+        runtime.open(world::task(&config)).await.expect("begun");
+    }
+    let grown = resident_kib() - before;
+    // Not stopped: it would wait for the model.
+    runtime.begin_drain();
+    grown / SESSIONS as f64
+}
+
+fn resident_kib() -> f64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").expect("a Linux machine");
+    let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<f64>().ok()).expect("resident pages");
+    pages * 4.0
+}
+
+/// One append of 4 KiB and the sync that SQLite would make.
+fn raw_sync(path: &Path) -> f64 {
+    const SYNCS: u32 = 50;
+    let mut file = std::fs::File::create(path).expect("a file");
+    let begun = Instant::now();
+    for _ in 0..SYNCS {
+        file.write_all(&[7; 4096]).expect("room");
+        file.sync_data().expect("a sync");
+    }
+    micros(begun.elapsed()) / f64::from(SYNCS)
+}
+
+/// One fact through stamp, fold, group commit and, with a collector, every sink.
+async fn facts(folder: std::path::PathBuf, collector: Option<&str>, entries: &[Entry]) -> f64 {
+    const SESSIONS: u32 = 1000;
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let bench = Bench::new(&folder, collector);
+    let begun = Instant::now();
+    for number in 0..SESSIONS {
+        let log = replay(&bench.journal, number, entries);
+        log.ease().await.expect("durable");
+    }
+    bench.finish().await;
+    begun.elapsed().as_nanos() as f64 / f64::from(SESSIONS) / entries.len() as f64
+}
+
+/// Records a known journal under a new id.
+fn replay(journal: &Journal, number: u32, entries: &[Entry]) -> SessionLog {
+    let (first, rest) = entries.split_first().expect("a journal");
+    let Fact::SessionStarted(started) = &first.fact else { panic!("a journal begins with its session") };
+    let log = SessionLog::begin(journal, numbered(number), (**started).clone(), Vec::new(), an_hour_from_now(journal));
+    for entry in rest {
+        log.record(entry.fact.clone());
+    }
+    log
+}
+
+/// The end of a lease that outlasts the measurement.
+fn an_hour_from_now(journal: &Journal) -> Timestamp {
+    journal.clock().now().plus(Duration::from_secs(3600))
+}
+
+fn numbered(number: u32) -> SessionId {
+    let mut bytes = [1; 16];
+    bytes[..4].copy_from_slice(&number.to_be_bytes());
+    SessionId::from_bytes(bytes)
+}
+
+/// One step of the loop where neither model nor tool takes time, with a journal in memory.
+async fn loop_step() -> f64 {
+    const SESSIONS: u32 = 500;
+    let (agent, journal) = (instant_agent(), world::memory_journal());
+    let principal = Arc::new(world::config(Store::Memory).auth.default_principal);
+    let prompt = agent.prompt(&principal);
+    let begun = Instant::now();
+    for number in 0..SESSIONS {
+        let new = NewSession {
+            task: "go".into(),
+            task_type: "other".into(),
+            principal: (*principal).clone(),
+            conversation_id: None,
+            metadata: serde_json::Map::new(),
+            link: None,
+            sampled: true,
+        };
+        let log = agent.begin(&journal, numbered(number), new, &prompt, an_hour_from_now(&journal));
+        drive(&log, &agent, &prompt, &principal, &Signals::default()).await.expect("durable");
+    }
+    micros(begun.elapsed()) / f64::from(SESSIONS) / 2.0
+}
+
+fn instant_agent() -> Agent {
+    let schema = json!({"type": "object", "properties": {}, "additionalProperties": false});
+    let spec = ToolSpec::new("ping", "Answers.", schema).effect(Effect::Read);
+    let tool = FnTool::new(spec, |_, _| async { Ok(ToolReply::Text("pong".into())) });
+    let registry = Registry::new(vec![Registration::new(Arc::new(tool))]).expect("a tool");
+    let script = "name: t\nrules:\n- {when: {last: user}, call: {tool: ping, arguments: {}}}\n- {text: done}\n";
+    let info = world::config(Store::Memory).models["bank"].info("bank");
+    Agent {
+        name: "bench".into(),
+        system_prompt: "You are measured.".into(),
+        prompt_version: None,
+        language: Language::En,
+        limits: glassbox::core::Limits::default(),
+        model: Arc::new(Scripted::from_yaml(info, script).expect("a script")),
+        model_timeout: Duration::from_secs(30),
+        tools: registry.all(),
+        task_types: vec!["other".into()],
+        default_task_type: "other".into(),
+        fingerprint: "{}".into(),
+    }
+}
+
+/// The time of a session when nothing else runs.
+async fn one_by_one(folder: std::path::PathBuf, store: Store) -> f64 {
+    const SESSIONS: u32 = 100;
+    let config = world::config(store);
+    let runtime = world::start(&config, &folder);
+    world::session(&runtime, &config).await;
+    let begun = Instant::now();
+    for _ in 0..SESSIONS {
+        world::session(&runtime, &config).await;
+    }
+    let took = begun.elapsed();
+    world::stop(runtime).await;
+    micros(took) / f64::from(SESSIONS)
+}
+
+/// Steps a second with so many sessions at a time.
+async fn side_by_side(folder: std::path::PathBuf, width: usize) -> f64 {
+    let sessions = (width * 2).clamp(100, 512);
+    let config = Arc::new(world::config(world::sqlite()));
+    let runtime = world::start(&config, &folder);
+    world::session(&runtime, &config).await;
+    let begun = Instant::now();
+    many(&runtime, &config, sessions, width).await;
+    let took = begun.elapsed();
+    world::stop(runtime).await;
+    2.0 * sessions as f64 / took.as_secs_f64()
+}
+
+/// Runs sessions, `width` at a time.
+async fn many(runtime: &glassbox::Runtime, config: &Arc<glassbox::Config>, sessions: usize, width: usize) {
+    let workers: Vec<_> = (0..width)
+        .map(|worker| {
+            let (runtime, config) = (runtime.clone(), Arc::clone(config));
+            let share = sessions / width + usize::from(worker < sessions % width);
+            spawn(async move {
+                for _ in 0..share {
+                    world::session(&runtime, &config).await;
+                }
+            })
+        })
+        .collect();
+    for worker in workers {
+        worker.await.expect("a worker");
+    }
+}
+
+/// Processor time with every signal on over processor time without, the journal on in both.
+async fn telemetry_ratio(folder: std::path::PathBuf, collector: &str) -> f64 {
+    let bare = processor_time(&folder.join("off"), None).await;
+    processor_time(&folder.join("on"), Some(collector)).await / bare
+}
+
+async fn processor_time(folder: &Path, collector: Option<&str>) -> f64 {
+    const SESSIONS: usize = 500;
+    let mut config = world::config(world::sqlite());
+    if let Some(collector) = collector {
+        config = world::with_signals(config, folder, collector);
+    }
+    let config = Arc::new(config);
+    let runtime = world::start(&config, folder);
+    world::session(&runtime, &config).await;
+    let before = processor_ticks();
+    many(&runtime, &config, SESSIONS, 32).await;
+    world::stop(runtime).await;
+    processor_ticks() - before
+}
+
+/// User and system time of this process, in ticks of 10 ms.
+fn processor_ticks() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").expect("a Linux machine");
+    let (_, fields) = stat.rsplit_once(')').expect("the name of the program in brackets");
+    fields.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum()
+}
+
+fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
