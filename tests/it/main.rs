@@ -4,6 +4,7 @@
 
 mod collector;
 mod config;
+mod dependencies;
 mod facts;
 mod mcp_schemas;
 mod otlp;
