@@ -103,7 +103,7 @@ fn run_command(cli: Cli) -> anyhow::Result<u8> {
         Command::Run(options) => block_on(run::run(cli.global, options)),
         Command::Serve(options) => block_on(serve::run(cli.global, options)),
         Command::Check(options) => check::run(&cli.global, &options),
-        Command::Session(command) => session::run(&cli.global, command),
+        Command::Session(command) => session::run(cli.global, command),
     }
 }
 

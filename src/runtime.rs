@@ -6,7 +6,9 @@
 mod agents;
 mod clock;
 mod diagnostics;
+mod exports;
 mod live;
+mod resume;
 mod setup;
 mod signals;
 mod spawn;
@@ -25,10 +27,11 @@ pub use self::{
     clock::{SystemClock, SystemEntropy},
     diagnostics::Diagnostics,
     live::SessionHandle,
+    resume::{DEFAULT_LEASE, NotResumed},
     setup::{Own, OwnTool, Setup},
     spawn::spawn,
 };
-use self::{live::Live, signals::Signals};
+use self::{live::Live, resume::Taken, signals::Signals};
 use crate::{
     config::{self, Config},
     core::{
@@ -140,6 +143,8 @@ struct Inner {
     entropy: Arc<dyn Entropy>,
     live: Live,
     draining: CancellationToken,
+    stopped: CancellationToken,
+    lease: Duration,
 }
 
 impl Task {
@@ -158,7 +163,8 @@ impl Task {
 }
 
 impl Runtime {
-    /// Builds every part and opens the journal.
+    /// Builds every part and opens the journal. Called inside a tokio runtime, which carries the
+    /// heartbeat of the leases.
     ///
     /// # Errors
     /// What could not be set up, and where.
@@ -184,8 +190,21 @@ impl Runtime {
             surface: setup.surface.to_owned(),
         });
         let live = Live::new(usize::try_from(config.server.max_sessions).unwrap_or(usize::MAX));
-        let (entropy, draining) = (setup.entropy, CancellationToken::new());
-        Ok(Self { inner: Arc::new(Inner { agents, journal, system, store, signals, entropy, live, draining }) })
+        let inner = Inner {
+            agents,
+            journal,
+            system,
+            store,
+            signals,
+            entropy: setup.entropy,
+            live,
+            draining: CancellationToken::new(),
+            stopped: CancellationToken::new(),
+            lease: config.server.lease,
+        };
+        let runtime = Self { inner: Arc::new(inner) };
+        runtime.keep_leases();
+        Ok(runtime)
     }
 
     /// Begins a session. When this returns, the session is durable.
@@ -214,9 +233,12 @@ impl Runtime {
             link: task.link,
             sampled: inner.signals.samples(id),
         };
-        let log = agent.begin(&inner.journal, id, new);
+        let prompt = agent.prompt(&principal);
+        let until = inner.journal.clock().now().plus(inner.lease);
+        let log = agent.begin(&inner.journal, id, new, &prompt, until);
         log.flush().await.map_err(Refused::Journal)?;
-        Ok(place.drive(log, Arc::clone(agent), principal, inner.draining.clone()))
+        let taken = Taken { agent: Arc::clone(agent), prompt, principal };
+        Ok(place.drive(log, taken, inner.draining.clone()))
     }
 
     /// A name for an HTTP request.
@@ -305,9 +327,15 @@ impl Runtime {
     pub async fn stop(&self, grace: Duration) -> Result<usize, StoreError> {
         self.begin_drain();
         let (suspended, cut_off) = self.inner.live.settle(grace).await;
+        let left = self.inner.live.left();
         self.inner.system.record(Fact::ProcessStopped { suspended: suspended as u64 });
         let written = self.inner.journal.writer().stop().await;
+        for id in left {
+            self.release(id).await;
+        }
+        self.inner.stopped.cancel();
         self.inner.signals.stop().await;
+        self.note_delivered().await;
         written.map(|()| cut_off)
     }
 }

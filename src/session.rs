@@ -5,10 +5,12 @@
 mod agent;
 mod driver;
 mod report;
+mod resume;
 mod tools;
 
 pub use self::{
     agent::{Agent, NewSession},
     driver::{Ended, Signals, drive},
     report::SessionReport,
+    resume::{PromptError, beginning, own_prompt, take_up},
 };

@@ -5,7 +5,7 @@
 set -euo pipefail
 
 # command -> Debian package
-parts=(promtool:prometheus)
+parts=(promtool:prometheus strace:strace)
 
 missing=()
 for part in "${parts[@]}"; do

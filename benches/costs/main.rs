@@ -18,7 +18,7 @@ use std::{
 use glassbox::{
     Effect, FnTool, ToolReply, ToolSpec,
     config::Store,
-    core::{Entry, Fact, SessionId, fact::Language},
+    core::{Entry, Fact, SessionId, Timestamp, fact::Language},
     journal::{Journal, SessionLog},
     model::Scripted,
     runtime::spawn,
@@ -127,7 +127,7 @@ async fn facts(folder: std::path::PathBuf, collector: Option<&str>, entries: &[E
     let begun = Instant::now();
     for number in 0..SESSIONS {
         let log = replay(&bench.journal, number, entries);
-        log.ease().await;
+        log.ease().await.expect("durable");
     }
     bench.finish().await;
     begun.elapsed().as_nanos() as f64 / f64::from(SESSIONS) / entries.len() as f64
@@ -137,11 +137,16 @@ async fn facts(folder: std::path::PathBuf, collector: Option<&str>, entries: &[E
 fn replay(journal: &Journal, number: u32, entries: &[Entry]) -> SessionLog {
     let (first, rest) = entries.split_first().expect("a journal");
     let Fact::SessionStarted(started) = &first.fact else { panic!("a journal begins with its session") };
-    let log = SessionLog::begin(journal, numbered(number), (**started).clone(), Vec::new());
+    let log = SessionLog::begin(journal, numbered(number), (**started).clone(), Vec::new(), an_hour_from_now(journal));
     for entry in rest {
         log.record(entry.fact.clone());
     }
     log
+}
+
+/// The end of a lease that outlasts the measurement.
+fn an_hour_from_now(journal: &Journal) -> Timestamp {
+    journal.clock().now().plus(Duration::from_secs(3600))
 }
 
 fn numbered(number: u32) -> SessionId {
@@ -155,6 +160,7 @@ async fn loop_step() -> f64 {
     const SESSIONS: u32 = 500;
     let (agent, journal) = (instant_agent(), world::memory_journal());
     let principal = Arc::new(world::config(Store::Memory).auth.default_principal);
+    let prompt = agent.prompt(&principal);
     let begun = Instant::now();
     for number in 0..SESSIONS {
         let new = NewSession {
@@ -166,8 +172,8 @@ async fn loop_step() -> f64 {
             link: None,
             sampled: true,
         };
-        let log = agent.begin(&journal, numbered(number), new);
-        drive(&log, &agent, &principal, &Signals::default()).await.expect("durable");
+        let log = agent.begin(&journal, numbered(number), new, &prompt, an_hour_from_now(&journal));
+        drive(&log, &agent, &prompt, &principal, &Signals::default()).await.expect("durable");
     }
     micros(begun.elapsed()) / f64::from(SESSIONS) / 2.0
 }

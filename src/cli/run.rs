@@ -1,12 +1,13 @@
 //! `glassbox run "task"`.
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use clap::Args;
 use futures_util::FutureExt as _;
 use serde_json::json;
 
 use super::{Global, exit, live_view::LiveView, say};
 use crate::{
+    config::Config,
     core::{SessionId, SessionStatus, fact::SessionEnd},
     runtime::{Runtime, SessionHandle, Setup, Task},
     session::Ended,
@@ -30,8 +31,7 @@ pub(super) struct Options {
 
 pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> {
     let config = global.load()?;
-    let runtime = Runtime::start(&config, Setup::run(&global.data_dir))?;
-    runtime.diagnostics().install();
+    let runtime = start(&global, &config, "run")?;
     let reader = runtime.feed().subscribe(None);
     let task = Task {
         agent: options.agent,
@@ -43,8 +43,44 @@ pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> 
         Ok(handle) => watch(handle, reader, global.json).await,
         Err(refused) => Err(refused.into()),
     };
+    close(&runtime, ended).await
+}
+
+/// `glassbox session resume [ID]`: goes on with one session, or with all that nobody drives.
+pub(super) async fn resume(global: Global, id: Option<String>) -> anyhow::Result<u8> {
+    let config = global.load()?;
+    let runtime = start(&global, &config, "resume")?;
+    let ids = match id {
+        Some(text) => vec![super::session::resolve(&**runtime.store(), &text)?],
+        None => runtime.orphans().await?,
+    };
+    if ids.is_empty() {
+        say("no session waits to be resumed");
+    }
+    let mut code = Ok(exit::OK);
+    for id in ids {
+        let reader = runtime.feed().subscribe(Some(id));
+        let ended = match runtime.resume(id).await {
+            Ok(handle) => watch(handle, reader, global.json).await,
+            Err(why) => Err(why.into()),
+        };
+        // The worst of all is what the command ends with; an error ends it at once.
+        code = code.and_then(|worst| ended.map(|code| code.max(worst)));
+    }
+    close(&runtime, code).await
+}
+
+fn start(global: &Global, config: &Config, surface: &'static str) -> anyhow::Result<Runtime> {
+    let setup = Setup { surface, ..Setup::run(&global.data_dir) };
+    let runtime = Runtime::start(config, setup)?;
+    runtime.diagnostics().install();
+    Ok(runtime)
+}
+
+/// Stops in order; what went wrong before is told first.
+async fn close(runtime: &Runtime, code: anyhow::Result<u8>) -> anyhow::Result<u8> {
     let stopped = runtime.stop(GRACE).await;
-    let code = ended?;
+    let code = code?;
     stopped.context("the journal could not be closed")?;
     Ok(code)
 }
@@ -78,7 +114,14 @@ async fn watch(mut handle: SessionHandle, mut reader: FeedReader, json: bool) ->
     view.end();
     match ended.context("the journal cannot write; the session is kept as far as it was written")? {
         Ended::Finished(end) => Ok(report(id, &end, json)),
-        Ended::Suspended => bail!("{id} is suspended"),
+        Ended::Suspended => {
+            say(format!("{id} is suspended; `glassbox session resume {id}` goes on with it"));
+            Ok(exit::SUSPENDED)
+        }
+        Ended::TakenOver => {
+            say(format!("{id} goes on in another process"));
+            Ok(exit::SUSPENDED)
+        }
     }
 }
 

@@ -43,12 +43,21 @@ pub(super) enum Command {
         #[arg(long)]
         raw: bool,
     },
+    /// Go on with a session that nobody drives, or with all of them.
+    Resume {
+        /// The session, or the beginning of its id; all if left out.
+        id: Option<String>,
+    },
 }
 
-pub(super) fn run(global: &Global, command: Command) -> anyhow::Result<u8> {
+pub(super) fn run(global: Global, command: Command) -> anyhow::Result<u8> {
+    if let Command::Resume { id } = command {
+        return super::block_on(super::run::resume(global, id));
+    }
     let config = global.load()?;
     let store = open_store(&config.store, &global.data_dir).context("the journal cannot be opened")?;
     match command {
+        Command::Resume { .. } => Ok(exit::OK),
         Command::List { status, agent, limit } => list(&*store, status, agent, limit, global.json),
         Command::Show { id, raw } => {
             let entries = store.load(StreamId::Session(resolve(&*store, &id)?))?;
@@ -108,7 +117,7 @@ fn list(
 }
 
 /// A whole id, or one that only one recent session begins with.
-fn resolve(store: &dyn Store, text: &str) -> anyhow::Result<SessionId> {
+pub(super) fn resolve(store: &dyn Store, text: &str) -> anyhow::Result<SessionId> {
     if let Ok(id) = text.parse() {
         return Ok(id);
     }

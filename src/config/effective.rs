@@ -157,6 +157,7 @@ fn server(server: &Server) -> Value {
         "request_timeout": write_duration(server.request_timeout),
         "grace_period": write_duration(server.grace_period),
         "max_sessions": server.max_sessions,
+        "lease": write_duration(server.lease),
     })
 }
 

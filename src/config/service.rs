@@ -48,6 +48,9 @@ pub struct Server {
     pub grace_period: Duration,
     /// Sessions that run at the same time.
     pub max_sessions: u32,
+    /// How long a session stays with a process that no longer renews it: after a crash, the time
+    /// until another takes it up.
+    pub lease: Duration,
 }
 
 /// Who callers are.
@@ -100,6 +103,7 @@ pub(super) fn read_server(section: &Section<'_>) -> Server {
         max_body_bytes: max_body.unwrap_or(1 << 20),
         request_timeout: section.get("request_timeout", long()).unwrap_or(Duration::from_secs(60)),
         grace_period: section.get("grace_period", long()).unwrap_or(Duration::from_secs(25)),
+        lease: section.get("lease", scalar::duration(second, day)).unwrap_or(Duration::from_secs(15)),
         max_sessions: section.get("max_sessions", scalar::whole(1..=1_000_000)).unwrap_or(1000),
     }
 }

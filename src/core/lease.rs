@@ -16,7 +16,28 @@ use super::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaseEpoch(u64);
 
+/// The taking of a session that begins: nobody else can know its id yet, so no question is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taking {
+    /// Who takes it.
+    pub owner: ProcessId,
+    /// Until when, unless it is renewed.
+    pub until: Timestamp,
+}
+
+/// What a process holds of a session whose journal it writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holding {
+    /// It begins the session and takes it with the first write.
+    Taking(Taking),
+    /// It holds this epoch.
+    Held(LeaseEpoch),
+}
+
 impl LeaseEpoch {
+    /// The epoch of whoever begins a session.
+    pub const FIRST: Self = Self(1);
+
     /// The `number`th holding of a session, from 1.
     pub const fn from_number(number: u64) -> Self {
         Self(number)

@@ -12,7 +12,7 @@ use super::{
     fact::{Entry, ModelInfo, SessionSummary},
     fault::Fault,
     id::{BlobHash, SessionId, SpanId, StreamId, TraceId},
-    lease::LeaseEpoch,
+    lease::{LeaseEpoch, Leases, Taking},
     message::{ModelReply, ModelRequest},
     outcome::SessionStatus,
     principal::Principal,
@@ -216,18 +216,28 @@ pub struct Write {
     /// The holding of the session that this write relies on; where the session has changed
     /// hands since, the write is refused. Nothing where no lease is asked for.
     pub lease: Option<LeaseEpoch>,
+    /// Takes a session that begins with this write, under the first epoch, in the same
+    /// transaction.
+    pub take: Option<Taking>,
 }
 
 impl Write {
     /// A write that relies on no lease.
     pub const fn new(stream: StreamId, entries: Vec<Arc<Entry>>, blobs: Vec<Blob>) -> Self {
-        Self { stream, entries, blobs, lease: None }
+        Self { stream, entries, blobs, lease: None, take: None }
     }
 
     /// Makes the write rely on a holding of the session.
     #[must_use]
     pub const fn under(mut self, lease: LeaseEpoch) -> Self {
         self.lease = Some(lease);
+        self
+    }
+
+    /// Makes the write take the session that it begins.
+    #[must_use]
+    pub const fn taking(mut self, take: Taking) -> Self {
+        self.take = Some(take);
         self
     }
 }
@@ -292,7 +302,7 @@ pub struct SessionFilter {
 }
 
 /// Where journals are kept. Calls block; whoever is on an async thread moves them off it.
-pub trait Store: Send + Sync {
+pub trait Store: Leases {
     /// Makes the writes durable in one transaction: when this returns `Ok`, each write whose own
     /// result is `Ok` survives a crash. One bad write (a taken place) fails alone.
     ///
@@ -323,6 +333,19 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// Where the store cannot be read.
     fn session(&self, id: SessionId) -> Result<Option<SessionSummary>, StoreError>;
+
+    /// Remembers that all spans of these sessions have arrived at the collector.
+    ///
+    /// # Errors
+    /// Where the store cannot be written.
+    fn mark_exported(&self, sessions: &[SessionId]) -> Result<(), StoreError>;
+
+    /// Sessions that ended between these times and whose spans are not known to have arrived,
+    /// oldest first.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    fn unexported(&self, since: Timestamp, before: Timestamp) -> Result<Vec<SessionId>, StoreError>;
 
     /// Whether it can be written now, without writing anything that stays.
     ///

@@ -4,6 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use crate::core::{
     Clock, Entry, Sink, Store, StreamId,
+    lease::Holding,
     port::{Blob, JournalWatch, StoreError, Write},
 };
 
@@ -44,7 +45,7 @@ impl Committer {
     }
 
     /// Adds to the next commit.
-    pub(super) fn take(&mut self, entries: Vec<Arc<Entry>>, blobs: Vec<Blob>) {
+    pub(super) fn take(&mut self, entries: Vec<Arc<Entry>>, blobs: Vec<Blob>, holding: Option<Holding>) {
         let Some(stream) = entries.first().map(|entry| entry.stream) else { return };
         if self.refused.contains_key(&stream) {
             return;
@@ -58,7 +59,12 @@ impl Committer {
             }
             None => {
                 self.places.insert(stream, self.waiting.len());
-                self.waiting.push(Write { stream, entries, blobs, lease: None });
+                let write = Write::new(stream, entries, blobs);
+                self.waiting.push(match holding {
+                    None => write,
+                    Some(Holding::Taking(take)) => write.taking(take),
+                    Some(Holding::Held(epoch)) => write.under(epoch),
+                });
             }
         }
     }

@@ -7,6 +7,7 @@ use crate::{
     core::{
         Entry, Fact, SessionId, SpanId, StreamId, Timestamp,
         fact::{SessionStarted, TraceStart},
+        lease::{Holding, LeaseEpoch, Taking},
         port::{Blob, StoreError, TraceContext},
     },
     machine::State,
@@ -32,12 +33,21 @@ struct Book {
     state: State,
     /// Texts that the next fact names.
     blobs: Vec<Blob>,
+    /// What the next write relies on.
+    holding: Holding,
 }
 
 impl SessionLog {
-    /// Begins a session: its first fact opens the root operation.
-    pub fn begin(journal: &Journal, id: SessionId, started: SessionStarted, blobs: Vec<Blob>) -> Self {
-        let book = Book { next: 0, last: Timestamp::default(), state: State::default(), blobs };
+    /// Begins a session and takes it until then: its first fact opens the root operation.
+    pub fn begin(
+        journal: &Journal,
+        id: SessionId,
+        started: SessionStarted,
+        blobs: Vec<Blob>,
+        until: Timestamp,
+    ) -> Self {
+        let holding = Holding::Taking(Taking { owner: journal.process(), until });
+        let book = Book { next: 0, last: Timestamp::default(), state: State::default(), blobs, holding };
         let inner = Inner { id, trace: started.trace.clone(), journal: journal.clone(), book: Mutex::new(book) };
         let log = Self { inner: Arc::new(inner) };
         log.record(Fact::SessionStarted(Box::new(started)));
@@ -46,10 +56,16 @@ impl SessionLog {
 
     /// Reopens a session whose journal another process wrote. Nothing if the journal does not
     /// begin with the start of a session.
-    pub fn reopen(journal: &Journal, id: SessionId, entries: &[Entry]) -> Option<Self> {
+    pub fn reopen(journal: &Journal, id: SessionId, entries: &[Entry], lease: LeaseEpoch) -> Option<Self> {
         let Fact::SessionStarted(started) = &entries.first()?.fact else { return None };
         let last = entries.last()?;
-        let book = Book { next: last.seq + 1, last: last.at, state: State::fold(entries), blobs: Vec::new() };
+        let book = Book {
+            next: last.seq + 1,
+            last: last.at,
+            state: State::fold(entries),
+            blobs: Vec::new(),
+            holding: Holding::Held(lease),
+        };
         let inner = Inner { id, trace: started.trace.clone(), journal: journal.clone(), book: Mutex::new(book) };
         Some(Self { inner: Arc::new(inner) })
     }
@@ -122,7 +138,11 @@ impl SessionLog {
             book.last = at;
         }
         let blobs = std::mem::take(&mut book.blobs);
-        self.inner.journal.writer().append(entries, blobs);
+        let holding = std::mem::replace(&mut book.holding, Holding::Held(LeaseEpoch::FIRST));
+        if let Holding::Held(_) = holding {
+            book.holding = holding;
+        }
+        self.inner.journal.writer().append(entries, blobs, Some(holding));
     }
 
     /// The barrier: everything recorded so far is durable when this returns.
@@ -133,9 +153,12 @@ impl SessionLog {
         self.inner.journal.writer().flush(StreamId::Session(self.inner.id)).await
     }
 
-    /// Waits at a step boundary while the writer is far behind.
-    pub async fn ease(&self) {
-        self.inner.journal.writer().ease(StreamId::Session(self.inner.id)).await;
+    /// Waits at a step boundary while the writer is far behind or cannot write.
+    ///
+    /// # Errors
+    /// As [`SessionLog::flush`].
+    pub async fn ease(&self) -> Result<(), StoreError> {
+        self.inner.journal.writer().ease(StreamId::Session(self.inner.id)).await
     }
 }
 

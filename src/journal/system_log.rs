@@ -25,7 +25,7 @@ impl SystemLog {
         let at = self.journal.clock().now().max(last);
         let entry = Entry { stream: self.stream(), seq, at, fact };
         *next = (seq + 1, at);
-        self.journal.writer().append(vec![Arc::new(entry)], Vec::new());
+        self.journal.writer().append(vec![Arc::new(entry)], Vec::new(), None);
     }
 
     /// The barrier.

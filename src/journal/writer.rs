@@ -17,6 +17,7 @@ use tokio::sync::{oneshot, watch};
 use super::{committer::Committer, lock};
 use crate::core::{
     Clock, Entry, Sink, Store, StreamId,
+    lease::Holding,
     port::{Blob, JournalWatch, StoreError, StoreErrorKind},
 };
 
@@ -62,7 +63,7 @@ enum Lane {
 }
 
 enum Command {
-    Append(Vec<Arc<Entry>>, Vec<Blob>),
+    Append(Vec<Arc<Entry>>, Vec<Blob>, Option<Holding>),
     Flush(StreamId, oneshot::Sender<Result<(), StoreError>>),
     Forget(StreamId),
     Stop(oneshot::Sender<Result<(), StoreError>>),
@@ -96,17 +97,18 @@ impl Writer {
         Ok(Self { lane, depth, health, on_fault })
     }
 
-    /// Takes entries of one stream for the next commit. Never waits.
-    pub(super) fn append(&self, entries: Vec<Arc<Entry>>, blobs: Vec<Blob>) {
+    /// Takes entries of one stream for the next commit, under what the writer holds of it. Never
+    /// waits.
+    pub(super) fn append(&self, entries: Vec<Arc<Entry>>, blobs: Vec<Blob>, holding: Option<Holding>) {
         match &self.lane {
             Lane::Thread(sender) => {
                 self.depth.fetch_add(entries.len(), Ordering::Relaxed);
                 // A stopped writer is noticed at the next barrier.
-                let _ = sender.send(Command::Append(entries, blobs));
+                let _ = sender.send(Command::Append(entries, blobs, holding));
             }
             Lane::Inline(committer) => {
                 let mut committer = lock(committer);
-                committer.take(entries, blobs);
+                committer.take(entries, blobs, holding);
                 committer.commit();
             }
         }
@@ -146,12 +148,14 @@ impl Writer {
         }
     }
 
-    /// Back-pressure: waits at a step boundary while the queue is deep.
-    pub async fn ease(&self, stream: StreamId) {
-        if self.depth.load(Ordering::Relaxed) > DEEP {
-            // Only the waiting matters here; a fault shows at the next barrier.
-            let _ = self.flush_once(stream).await;
-        }
+    /// Back-pressure at a step boundary: waits while the queue is deep, and goes no further
+    /// while the journal cannot write.
+    ///
+    /// # Errors
+    /// As [`Writer::flush`].
+    pub async fn ease(&self, stream: StreamId) -> Result<(), StoreError> {
+        let deep = self.depth.load(Ordering::Relaxed) > DEEP;
+        if deep || self.health.borrow().is_some() { self.flush(stream).await } else { Ok(()) }
     }
 
     /// Why the journal cannot write now, if it cannot.
@@ -220,9 +224,9 @@ impl Worker {
             let mut stop = None;
             for command in commands {
                 match command {
-                    Command::Append(entries, blobs) => {
+                    Command::Append(entries, blobs, holding) => {
                         self.depth.fetch_sub(entries.len(), Ordering::Relaxed);
-                        self.committer.take(entries, blobs);
+                        self.committer.take(entries, blobs, holding);
                     }
                     Command::Flush(stream, answer) => flushes.push((stream, answer)),
                     Command::Forget(stream) => self.committer.forget(stream),

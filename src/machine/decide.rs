@@ -11,6 +11,9 @@ use crate::core::{
     fact::{CallPurpose, HandoverCause, Limit},
 };
 
+/// Crashes in a row, with nothing done in between, after which a session is not tried again.
+const CRASHES: u32 = 3;
+
 /// What to do next. The driver does it, which leads to facts, which lead to the next step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
@@ -81,6 +84,9 @@ fn ending(state: &State, now: Timestamp) -> Option<Ending> {
     }
     if state.answer().is_some() {
         return Some(Ending::plain(SessionStatus::Done));
+    }
+    if state.crashes() >= CRASHES {
+        return Some(Ending::reason(EndReason::CrashLoop));
     }
     if let Some(kind) = state.model_fault() {
         return Some(Ending::reason(fault_reason(kind)));

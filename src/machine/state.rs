@@ -49,6 +49,8 @@ pub struct State {
     repeats: Repeats,
     limit: Option<Limit>,
     cancelled: bool,
+    /// Times in a row that a process died with it and nothing was done in between.
+    crashes: u32,
     open: BTreeMap<SpanId, Open>,
     clock: ActiveTime,
 }
@@ -120,6 +122,7 @@ impl Default for State {
             repeats: Repeats::default(),
             limit: None,
             cancelled: false,
+            crashes: 0,
             open: BTreeMap::new(),
             clock: ActiveTime::default(),
         }
@@ -145,10 +148,7 @@ impl State {
                 self.status = Some(SessionStatus::Suspended);
                 self.clock.pause(at);
             }
-            Fact::SessionResumed { .. } => {
-                self.status = Some(SessionStatus::Running);
-                self.clock.resume(at);
-            }
+            Fact::SessionResumed { .. } => self.resume(at),
             Fact::CancelRequested { .. } => self.cancelled = true,
             Fact::ModelCallStarted { op, call } => self.start_model_call(*op, call),
             Fact::ModelAttemptStarted { call, attempt, .. } => self.start_model_attempt(*call, *attempt),
@@ -175,6 +175,15 @@ impl State {
         self.say(Message::User { content: started.task.expose().clone() });
     }
 
+    /// Whoever resumes a session that was not suspended takes it from a process that died.
+    fn resume(&mut self, at: Timestamp) {
+        if self.status == Some(SessionStatus::Running) {
+            self.crashes += 1;
+        }
+        self.status = Some(SessionStatus::Running);
+        self.clock.resume(at);
+    }
+
     fn start_model_call(&mut self, op: SpanId, call: &ModelCall) {
         if call.purpose == CallPurpose::Step {
             self.step = call.step;
@@ -186,6 +195,9 @@ impl State {
     fn end_model_call(&mut self, op: SpanId, end: &ModelCallEnd) {
         let Some(Open::Model { call, .. }) = self.open.remove(&op) else { return };
         self.usage.add(&end.usage);
+        if end.outcome != ModelOutcome::Lost {
+            self.crashes = 0;
+        }
         if !end.usage.estimated {
             self.context_peak = self.context_peak.max(share(end.usage.input, call.model.context_window));
         }
@@ -248,8 +260,10 @@ impl State {
 
     fn end_tool_attempt(&mut self, op: SpanId, outcome: ToolOutcome) {
         if let Some(Open::Tool { attempt, unsettled, .. }) = self.open.get_mut(&op) {
+            // Until the call itself has its end, the result of an unsafe attempt is kept nowhere:
+            // whoever is cut off now cannot know it.
             let cut_off = matches!(outcome, ToolOutcome::Cancelled | ToolOutcome::Lost);
-            *unsettled = attempt.take().filter(|_| cut_off).map(|(_, effect)| effect);
+            *unsettled = attempt.take().map(|(_, effect)| effect).filter(|effect| cut_off || *effect == Effect::Unsafe);
         }
     }
 
@@ -258,6 +272,7 @@ impl State {
         if end.outcome == ToolOutcome::Lost {
             return; // a new operation of the same call follows
         }
+        self.crashes = 0;
         if end.outcome == ToolOutcome::Ok {
             self.last_result = Some(end.observation.content.clone());
         }

@@ -9,11 +9,15 @@ use std::{
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{Refused, spawn};
+use super::{
+    Refused,
+    resume::{Taken, is_lost},
+    spawn,
+};
 use crate::{
-    core::{Principal, SessionId, port::StoreError},
+    core::{SessionId, port::StoreError},
     journal::SessionLog,
-    session::{self, Agent, Ended},
+    session::{self, Ended},
 };
 
 /// How driving ended; nothing while it goes on.
@@ -31,7 +35,8 @@ struct Table {
     /// Places taken, those included whose session is just being begun.
     taken: usize,
     sessions: HashMap<SessionId, SessionHandle>,
-    suspended: usize,
+    /// Suspended here: to be given back at the stop.
+    suspended: Vec<SessionId>,
 }
 
 /// A session that runs here: to wait for it, or to stop it.
@@ -39,6 +44,7 @@ struct Table {
 pub struct SessionHandle {
     id: SessionId,
     cancel: CancellationToken,
+    lost: CancellationToken,
     verdict: watch::Receiver<Verdict>,
 }
 
@@ -95,6 +101,24 @@ impl Live {
         table.sessions.get(&id).map(SessionHandle::cancel).is_some()
     }
 
+    /// What this process leaves to others: suspended, or still in the middle of a step.
+    pub(super) fn left(&self) -> Vec<SessionId> {
+        let table = self.lock();
+        table.suspended.iter().chain(table.sessions.keys()).copied().collect()
+    }
+
+    /// The sessions that are driven now.
+    pub(super) fn driven(&self) -> Vec<SessionId> {
+        self.lock().sessions.keys().copied().collect()
+    }
+
+    /// Stops driving a session that another process took over.
+    pub(super) fn lose(&self, id: SessionId) {
+        if let Some(handle) = self.lock().sessions.get(&id) {
+            handle.lost.cancel();
+        }
+    }
+
     pub(super) fn find(&self, id: SessionId) -> Option<SessionHandle> {
         self.lock().sessions.get(&id).cloned()
     }
@@ -112,25 +136,24 @@ impl Live {
         // After the grace period what still runs is left as it stands in the journal.
         let _ = tokio::time::timeout(grace, all).await;
         let table = self.lock();
-        (table.suspended, table.sessions.len())
+        (table.suspended.len(), table.sessions.len())
     }
 }
 
 impl Place {
     /// Drives a session in a task of its own.
-    pub(super) fn drive(
-        self,
-        log: SessionLog,
-        agent: Arc<Agent>,
-        principal: Arc<Principal>,
-        suspend: CancellationToken,
-    ) -> SessionHandle {
+    pub(super) fn drive(self, log: SessionLog, taken: Taken, suspend: CancellationToken) -> SessionHandle {
         let (told, verdict) = watch::channel(None);
-        let handle = SessionHandle { id: log.id(), cancel: CancellationToken::new(), verdict };
-        let signals = session::Signals { cancel: handle.cancel.clone(), suspend };
+        let (cancel, lost) = (CancellationToken::new(), CancellationToken::new());
+        let signals = session::Signals { cancel: cancel.clone(), suspend, lost: lost.clone() };
+        let handle = SessionHandle { id: log.id(), cancel, lost, verdict };
         self.live.lock().sessions.insert(log.id(), handle.clone());
         spawn(async move {
-            let ended = session::drive(&log, &agent, &principal, &signals).await;
+            let Taken { agent, prompt, principal } = taken;
+            let ended = match session::drive(&log, &agent, &prompt, &principal, &signals).await {
+                Err(error) if is_lost(&error) => Ok(Ended::TakenOver),
+                ended => ended,
+            };
             self.close(log.id(), &ended);
             // Nobody need wait for it.
             let _ = told.send(Some(ended));
@@ -142,7 +165,7 @@ impl Place {
         let mut table = self.live.lock();
         table.sessions.remove(&id);
         if matches!(ended, Ok(Ended::Suspended)) {
-            table.suspended += 1;
+            table.suspended.push(id);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::{path::Path, time::Duration};
 use super::{Diagnostics, Own, OwnTool, Setup};
 use crate::{
     config::{self, Config},
-    core::{SessionId, Sink, port::Entropy},
+    core::{Entry, SessionId, Sink, port::Entropy},
     signal::{
         Feed, KeyedHash, Lines, MetricLabels, Metrics, hash, lines, metrics,
         otlp::{self, Pipeline, SpanCounters},
@@ -66,11 +66,27 @@ impl Signals {
         Ok(Self { metrics, feed, lines, pipeline, sample_ratio, filter })
     }
 
+    /// Reads the journal of a session that goes on here, before its next fact is recorded.
+    pub(super) fn adopt(&self, entries: &[Entry]) {
+        self.metrics.adopt(entries);
+        if let Some(lines) = &self.lines {
+            lines.adopt(entries);
+        }
+        if let Some(pipeline) = &self.pipeline {
+            pipeline.restore(entries);
+        }
+    }
+
     /// The sinks for the journal's writer, in their order.
     pub(super) fn sinks(&self) -> Vec<Box<dyn Sink>> {
         let spans = self.pipeline.as_ref().map(Pipeline::sink);
         let lines = self.lines.as_ref().map(Lines::sink);
         [Some(self.metrics.sink()), spans, Some(self.feed.sink()), lines].into_iter().flatten().collect()
+    }
+
+    /// The way of spans out, if there is one.
+    pub(super) const fn pipeline(&self) -> Option<&Pipeline> {
+        self.pipeline.as_ref()
     }
 
     pub(super) const fn metrics(&self) -> &Metrics {

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     core::{
-        BlobHash, Limits, Model, Principal, Sensitive, SessionId, SpanId,
+        BlobHash, Limits, Model, Principal, Sensitive, SessionId, SpanId, Timestamp,
         fact::{JOURNAL_VERSION, Language, PromptRef, SessionStarted, SpanLink, TraceStart},
         port::Blob,
     },
@@ -68,10 +68,18 @@ impl Agent {
         Prompt::new(self.system_prompt.clone(), self.tools.definitions(principal))
     }
 
-    /// Records the beginning of a session.
-    pub fn begin(&self, journal: &Journal, id: SessionId, new: NewSession) -> SessionLog {
-        let prompt = blob(self.system_prompt.as_bytes());
-        let tools = blob(self.prompt(&new.principal).tools_json().as_bytes());
+    /// Records the beginning of a session with this prompt; the session is this process's until
+    /// then.
+    pub fn begin(
+        &self,
+        journal: &Journal,
+        id: SessionId,
+        new: NewSession,
+        prompt: &Prompt,
+        until: Timestamp,
+    ) -> SessionLog {
+        let tools = blob(prompt.tools_json().as_bytes());
+        let prompt = blob(prompt.system.as_bytes());
         let config = blob(self.fingerprint.as_bytes());
         let started = SessionStarted {
             version: JOURNAL_VERSION,
@@ -95,7 +103,7 @@ impl Agent {
             },
             metadata: new.metadata,
         };
-        SessionLog::begin(journal, id, started, vec![prompt, tools, config])
+        SessionLog::begin(journal, id, started, vec![prompt, tools, config], until)
     }
 }
 

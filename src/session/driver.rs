@@ -26,6 +26,8 @@ pub struct Signals {
     pub cancel: CancellationToken,
     /// Suspends it at the next step boundary.
     pub suspend: CancellationToken,
+    /// Another process took it over: this one stops at once and writes nothing more.
+    pub lost: CancellationToken,
 }
 
 /// How driving ended.
@@ -35,10 +37,13 @@ pub enum Ended {
     Finished(Box<SessionEnd>),
     /// It will go on later.
     Suspended,
+    /// It goes on in another process.
+    TakenOver,
 }
 
 /// Why driving was interrupted in the middle of a step.
 enum Interruption {
+    Lost,
     Cancelled,
     Deadline,
 }
@@ -50,20 +55,23 @@ enum Interruption {
 pub async fn drive(
     log: &SessionLog,
     agent: &Agent,
+    prompt: &Prompt,
     principal: &Arc<Principal>,
     signals: &Signals,
 ) -> Result<Ended, StoreError> {
-    let prompt = agent.prompt(principal);
     loop {
-        log.ease().await;
-        match log.read(|state| decide(state, &prompt, log.now())) {
+        if signals.lost.is_cancelled() {
+            return Ok(Ended::TakenOver);
+        }
+        log.ease().await?;
+        match log.read(|state| decide(state, prompt, log.now())) {
             Step::Finish(facts) => return finish(log, facts).await,
             Step::Stop => return Ok(Ended::Suspended),
             Step::CallModel { .. } | Step::RunTools(_) if signals.suspend.is_cancelled() => {
                 return suspend(log).await;
             }
             Step::CallModel { step, purpose, allowance } => {
-                let work = ask_model(log, agent, &prompt, step, purpose, allowance);
+                let work = ask_model(log, agent, prompt, step, purpose, allowance);
                 interruptible(log, signals, work).await;
             }
             Step::RunTools(calls) => {
@@ -95,11 +103,13 @@ async fn suspend(log: &SessionLog) -> Result<Ended, StoreError> {
 async fn interruptible(log: &SessionLog, signals: &Signals, work: impl Future<Output = ()>) {
     let interruption = tokio::select! {
         biased;
+        () = signals.lost.cancelled() => Interruption::Lost,
         () = signals.cancel.cancelled() => Interruption::Cancelled,
         () = work => return,
         () = tokio::time::sleep(time_left(log)) => Interruption::Deadline,
     };
     match interruption {
+        Interruption::Lost => {}
         Interruption::Cancelled => log.record(Fact::CancelRequested { by: Sensitive::from("caller") }),
         Interruption::Deadline => {
             let value = log.read(|state| state.active_ms(log.now()));

@@ -9,6 +9,7 @@ pub mod crypto;
 mod exporter;
 mod lane;
 mod layer;
+mod ledger;
 mod rejected;
 
 use std::{
@@ -27,9 +28,9 @@ use prometheus::IntCounter;
 use tracing::Subscriber;
 use tracing_subscriber::{Layer, registry::LookupSpan};
 
-use self::lane::Lane;
+use self::{lane::Lane, ledger::Ledger};
 use super::spans::SpanFold;
-use crate::core::{Entry, Sensitive, SessionId, Sink};
+use crate::core::{Entry, Fact, Sensitive, SessionId, Sink};
 
 /// Where spans go, complete: every default is already decided.
 #[derive(Debug, Clone)]
@@ -134,6 +135,7 @@ pub enum Error {
 pub struct Pipeline {
     lane: Arc<Lane>,
     fold: Arc<Mutex<SpanFold>>,
+    ledger: Arc<Ledger>,
     provider: SdkTracerProvider,
 }
 
@@ -141,6 +143,7 @@ pub struct Pipeline {
 struct SpanSink {
     lane: Arc<Lane>,
     fold: Arc<Mutex<SpanFold>>,
+    ledger: Arc<Ledger>,
 }
 
 impl Config {
@@ -189,7 +192,17 @@ impl Pipeline {
         crypto::install();
         let resource = config.resource();
         let lane = Arc::new(Lane::new(&config, counters));
-        exporter::start(config, resource.clone(), Arc::clone(&lane), on_ack)?;
+        let ledger = Arc::new(Ledger::default());
+        let on_ack: OnAck = {
+            let ledger = Arc::clone(&ledger);
+            Arc::new(move |spans| {
+                ledger.acknowledged(spans);
+                if let Some(on_ack) = &on_ack {
+                    on_ack(spans);
+                }
+            })
+        };
+        exporter::start(config, resource.clone(), Arc::clone(&lane), Some(on_ack))?;
         let provider = SdkTracerProvider::builder()
             .with_resource(resource)
             .with_span_limits(SpanLimits::default())
@@ -197,20 +210,31 @@ impl Pipeline {
             .with_sampler(Sampler::ParentBased(Box::new(Sampler::AlwaysOff)))
             .with_span_processor(layer::Tap::new(Arc::clone(&lane)))
             .build();
-        Ok(Self { lane, fold: Arc::default(), provider })
+        Ok(Self { lane, fold: Arc::default(), ledger, provider })
     }
 
     /// The sink that turns facts into spans.
     pub fn sink(&self) -> Box<dyn Sink> {
-        Box::new(SpanSink { lane: Arc::clone(&self.lane), fold: Arc::clone(&self.fold) })
+        Box::new(SpanSink {
+            lane: Arc::clone(&self.lane),
+            fold: Arc::clone(&self.fold),
+            ledger: Arc::clone(&self.ledger),
+        })
     }
 
     /// Reads the journal of a session that goes on here, before its next fact is published.
-    /// Gives the spans that it has closed so far; whoever knows which of them were acknowledged
-    /// hands the others to [`Pipeline::offer`].
-    pub fn restore(&self, entries: &[Entry]) -> Vec<SpanData> {
+    /// Sends the spans that it has closed so far once more, identical: nobody knows which of
+    /// them arrived before. What finds no room is counted as dropped.
+    pub fn restore(&self, entries: &[Entry]) {
         let mut fold = lock(&self.fold);
-        entries.iter().filter_map(|entry| fold.apply(entry)).collect()
+        for entry in entries {
+            send(&mut fold, &self.ledger, &self.lane, entry);
+        }
+    }
+
+    /// Takes the sessions that have ended and whose spans have all arrived since the last call.
+    pub fn take_delivered(&self) -> Vec<SessionId> {
+        self.ledger.take_delivered()
     }
 
     /// Drops what is held of a session that another process goes on with.
@@ -265,9 +289,20 @@ impl Sink for SpanSink {
 
     fn publish(&mut self, entries: &[Arc<Entry>]) {
         let mut fold = lock(&self.fold);
-        for span in entries.iter().filter_map(|entry| fold.apply(entry)) {
-            self.lane.offer(span);
+        for entry in entries {
+            send(&mut fold, &self.ledger, &self.lane, entry);
         }
+    }
+}
+
+/// Folds one fact and sends the span that it closes.
+fn send(fold: &mut SpanFold, ledger: &Ledger, lane: &Lane, entry: &Entry) {
+    if let Some(span) = fold.apply(entry) {
+        ledger.sent(span.span_context.trace_id(), span.span_context.span_id());
+        lane.offer(span);
+    }
+    if let (Fact::SessionFinished(_), Some(session)) = (&entry.fact, entry.stream.session()) {
+        ledger.ended(TraceId::from_bytes(session.trace_id().to_bytes()), session);
     }
 }
 

@@ -3,7 +3,7 @@
 //! full or read-only disk does.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -12,6 +12,7 @@ use crate::core::{
     fact::SessionSummary,
     id::ProcessId,
     lease::{LeaseEpoch, LeaseGrant, Leases},
+    outcome::SessionStatus,
     port::{self, SessionFilter, StoreError, StoreErrorKind, Write},
 };
 
@@ -29,6 +30,7 @@ struct State {
     sessions: HashMap<SessionId, SessionSummary>,
     blobs: HashMap<BlobHash, Arc<[u8]>>,
     leases: HashMap<SessionId, Lease>,
+    exported: HashSet<SessionId>,
     failure: Option<StoreErrorKind>,
 }
 
@@ -74,6 +76,10 @@ impl State {
             let standing = self.leases.get(&session).filter(|lease| lease.holder.is_some()).map(|lease| lease.epoch);
             check::check_lease(write.stream, relied, standing)?;
         }
+        if let (Some(session), Some(take)) = (write.stream.session(), write.take) {
+            let holder = Some((take.owner, take.until));
+            self.leases.insert(session, Lease { epoch: LeaseEpoch::FIRST, holder });
+        }
         for blob in &write.blobs {
             self.blobs.entry(blob.hash).or_insert_with(|| Arc::clone(&blob.bytes));
         }
@@ -81,7 +87,11 @@ impl State {
             return Ok(());
         }
         if let Some(session) = write.stream.session() {
-            self.list(session, &Change::of(&write.entries));
+            let change = Change::of(&write.entries);
+            self.list(session, &change);
+            if change.status.is_some_and(SessionStatus::is_final) {
+                self.leases.remove(&session);
+            }
         }
         self.streams.entry(write.stream).or_default().extend(write.entries.iter().cloned());
         Ok(())
@@ -139,6 +149,22 @@ impl port::Store for Store {
 
     fn session(&self, id: SessionId) -> Result<Option<SessionSummary>, StoreError> {
         Ok(self.lock().sessions.get(&id).cloned())
+    }
+
+    fn mark_exported(&self, sessions: &[SessionId]) -> Result<(), StoreError> {
+        self.lock_to_write()?.exported.extend(sessions);
+        Ok(())
+    }
+
+    fn unexported(&self, since: Timestamp, before: Timestamp) -> Result<Vec<SessionId>, StoreError> {
+        let state = self.lock();
+        let waits = |row: &&SessionSummary| {
+            let ended = row.status.is_final() && row.updated >= since && row.updated < before;
+            ended && !state.exported.contains(&row.id)
+        };
+        let mut rows: Vec<_> = state.sessions.values().filter(waits).collect();
+        rows.sort_unstable_by_key(|row| (row.updated, row.id));
+        Ok(rows.into_iter().map(|row| row.id).collect())
     }
 
     fn probe(&self) -> Result<(), StoreError> {

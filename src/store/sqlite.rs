@@ -139,6 +139,14 @@ impl port::Store for Store {
         self.read(|conn| query::session(conn, id))
     }
 
+    fn mark_exported(&self, sessions: &[SessionId]) -> Result<(), StoreError> {
+        self.write(|writer| writer.mark_exported(sessions))
+    }
+
+    fn unexported(&self, since: Timestamp, before: Timestamp) -> Result<Vec<SessionId>, StoreError> {
+        self.read(|conn| query::unexported(conn, since, before))
+    }
+
     fn probe(&self) -> Result<(), StoreError> {
         self.write(Writer::probe)
     }

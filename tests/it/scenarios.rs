@@ -138,7 +138,8 @@ async fn play(scenario: &Scenario) -> (Vec<Entry>, Ended) {
     let log = world::begin(&agent, &journal, &scenario.task);
     let signals = Signals::default();
     let principal = Arc::new(world::principal());
-    let driving = drive(&log, &agent, &principal, &signals);
+    let prompt = agent.prompt(&principal);
+    let driving = drive(&log, &agent, &prompt, &principal, &signals);
     let ended = match scenario.cancel_ms {
         None => driving.await,
         Some(at) => {

@@ -11,7 +11,7 @@ use std::{
 
 use glassbox::{
     core::{
-        StreamId,
+        SessionStatus, StreamId, Timestamp,
         lease::{LeaseGrant, Leases},
         port::{Blob, SessionFilter, Store as _, StoreError, StoreErrorKind},
     },
@@ -179,7 +179,7 @@ fn a_newer_file_is_refused_and_left_alone() {
     assert_eq!(
         error.detail,
         format!(
-            "{} has format 1.7, and this version of glassbox reads up to format 1.1: use the newer glassbox",
+            "{} has format 2.7, and this version of glassbox reads up to format 2.1: use the newer glassbox",
             path.display()
         )
     );
@@ -225,4 +225,23 @@ fn a_folder_that_cannot_be_written_is_read_only() {
     let error = refused(Path::new("/sys/glassbox/journal.db"));
     assert_eq!(error.kind, StoreErrorKind::ReadOnly);
     assert!(error.detail.starts_with("cannot create the folder /sys/glassbox: "), "{}", error.detail);
+}
+
+#[test]
+fn a_journal_of_an_older_version_is_brought_up_and_read() {
+    let (_folder, path) = folder();
+    let old = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/journals/version-1.1.db");
+    std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+    std::fs::copy(old, &path).expect("a copy");
+    let store = Store::open(&path, Options::default()).expect("an older file");
+    let rows = store.sessions(&SessionFilter::default()).expect("a list");
+    assert_eq!(rows.len(), 1);
+    assert_eq!((rows[0].status, rows[0].steps), (SessionStatus::Done, 2));
+    let entries = store.load(StreamId::Session(rows[0].id)).expect("a journal");
+    assert_eq!(entries.len() as u64, rows[0].facts);
+    // What the newer version adds is there: nothing says that its spans arrived.
+    let (from, to) = (Timestamp::from_nanos(0), Timestamp::from_nanos(u64::MAX / 2));
+    assert_eq!(store.unexported(from, to).expect("a list"), [rows[0].id]);
+    store.mark_exported(&[rows[0].id]).expect("a mark");
+    assert_eq!(store.unexported(from, to).expect("a list"), []);
 }

@@ -23,6 +23,8 @@ const ROWS: &[&[&str]] = &[
 
 /// Lines of a file from which it is two rooms.
 const LONGEST: usize = 400;
+/// Cases of tests may fill a little more.
+const LONGEST_TESTS: usize = 450;
 
 fn sources() -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
@@ -148,7 +150,9 @@ fn core_and_machine_touch_nothing_outside() {
 fn every_file_says_what_it_is_and_is_one_room() {
     for (path, text) in sources() {
         assert!(text.starts_with("//!"), "{} has no module doc", path.display());
-        assert!(text.lines().count() <= LONGEST, "{} has {} lines", path.display(), text.lines().count());
+        let is_tests = path.file_name().is_some_and(|name| name == "tests.rs");
+        let longest = if is_tests { LONGEST_TESTS } else { LONGEST };
+        assert!(text.lines().count() <= longest, "{} has {} lines", path.display(), text.lines().count());
         assert_ne!(path.file_name().and_then(|name| name.to_str()), Some("mod.rs"), "{}", path.display());
     }
 }
@@ -165,16 +169,17 @@ fn nothing_is_left_over() {
 
 #[test]
 fn observe_has_a_handful_of_call_sites() {
+    // In `signal` the same word is what a histogram does with a number.
     let sites: Vec<_> = sources()
         .into_iter()
+        .filter(|(path, _)| room(path) != "signal")
         .flat_map(|(path, text)| {
             let count = text.lines().filter(|line| line.contains(".observe(") && !line.contains("//")).count();
             std::iter::repeat_n(room(&path), count)
         })
         .collect();
     assert!(sites.len() <= 8, "{sites:?}");
-    let outside: Vec<_> =
-        sites.iter().filter(|site| !["session", "policy", "http", "signal"].contains(&site.as_str())).collect();
+    let outside: Vec<_> = sites.iter().filter(|site| !["session", "policy", "http"].contains(&site.as_str())).collect();
     assert!(outside.is_empty(), "operations are observed in {outside:?}");
 }
 

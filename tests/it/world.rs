@@ -195,7 +195,9 @@ pub fn begin(agent: &Agent, journal: &Journal, task: &str) -> SessionLog {
         link: None,
         sampled: true,
     };
-    agent.begin(journal, session_id(), new)
+    let prompt = agent.prompt(&new.principal);
+    let until = journal.clock().now().plus(Duration::from_secs(3600));
+    agent.begin(journal, session_id(), new, &prompt, until)
 }
 
 pub fn entries(store: &memory::Store) -> Vec<Entry> {

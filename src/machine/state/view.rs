@@ -120,6 +120,11 @@ impl State {
         self.cancelled
     }
 
+    /// Times in a row that a process died with it and nothing was done in between.
+    pub const fn crashes(&self) -> u32 {
+        self.crashes
+    }
+
     /// Operations that have not ended, which a resuming process closes as lost.
     pub const fn open(&self) -> &BTreeMap<SpanId, Open> {
         &self.open

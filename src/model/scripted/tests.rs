@@ -1,3 +1,5 @@
+//! Tests of `model::scripted`: hand-made cases, each with its right value.
+
 use std::time::Duration;
 
 use serde_json::json;

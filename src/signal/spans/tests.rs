@@ -1,3 +1,5 @@
+//! Tests of `signal::spans`: hand-made cases, each with its right value.
+
 use opentelemetry::{SpanId as OtelSpanId, Value, trace::SpanKind};
 use serde_json::{Map, json};
 

@@ -87,6 +87,20 @@ pub(super) fn expired(conn: &Connection, now: Timestamp) -> Result<Vec<SessionId
     Ok(found)
 }
 
+/// Ended sessions whose spans are not known to have arrived, oldest first.
+pub(super) fn unexported(conn: &Connection, since: Timestamp, before: Timestamp) -> Result<Vec<SessionId>, Failure> {
+    let mut statement = conn.prepare_cached(
+        "SELECT id FROM session WHERE exported = 0 AND updated >= ?1 AND updated < ?2 \
+         AND status NOT IN ('running', 'suspended', 'awaiting_confirmation') ORDER BY updated, id",
+    )?;
+    let mut rows = statement.query([codec::integer(since.as_nanos()), codec::integer(before.as_nanos())])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(codec::session_id(row, 0)?);
+    }
+    Ok(found)
+}
+
 #[cfg(test)]
 mod tests {
     use crate::core::outcome::SessionStatus;

@@ -20,7 +20,7 @@ use crate::store::error;
 const APPLICATION_ID: i64 = 0x676c_6278;
 
 /// What makes a file of version n out of one of version n - 1, from 1. Never edited, only added to.
-const MIGRATIONS: &[&str] = &[VERSION_1];
+const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2];
 
 const VERSION_1: &str = "
 CREATE TABLE meta (
@@ -73,6 +73,12 @@ CREATE TABLE scratch (
     id INTEGER NOT NULL PRIMARY KEY,
     filler BLOB NOT NULL
 ) STRICT;
+";
+
+const VERSION_2: &str = "
+-- Whether all spans of the session have arrived at the collector.
+ALTER TABLE session ADD COLUMN exported INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX session_unexported ON session (updated, id) WHERE exported = 0;
 ";
 
 /// The versions that a file carries.

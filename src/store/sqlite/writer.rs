@@ -8,6 +8,7 @@ use crate::{
     core::{
         id::SessionId,
         lease::LeaseEpoch,
+        outcome::SessionStatus,
         port::{StoreError, Write},
     },
     store::{change::Change, check},
@@ -69,6 +70,16 @@ impl Writer {
         self.transaction(|writer| writer.run(fill, [PROBE_BYTES]))?;
         self.transaction(|writer| writer.run("DELETE FROM scratch", []))?;
         Ok(())
+    }
+
+    /// Remembers that the spans of these sessions have arrived.
+    pub(super) fn mark_exported(&mut self, sessions: &[SessionId]) -> Result<(), Failure> {
+        self.transaction(|writer| {
+            for session in sessions {
+                writer.run("UPDATE session SET exported = 1 WHERE id = ?1", [session.to_string()])?;
+            }
+            Ok(())
+        })
     }
 
     /// Runs one statement, prepared at its first use; gives the rows changed.
@@ -139,6 +150,11 @@ impl Writer {
                 statement.execute(params![blob.hash.to_bytes(), &blob.bytes[..]])?;
             }
         }
+        if let Some(take) = write.take {
+            let sql = "INSERT INTO lease (session, epoch, owner, until) VALUES (?1, ?2, ?3, ?4)";
+            let (epoch, until) = (LeaseEpoch::FIRST.number(), codec::integer(take.until.as_nanos()));
+            self.run(sql, params![stream, codec::integer(epoch), take.owner.to_string(), until])?;
+        }
         if write.entries.is_empty() {
             return Ok(());
         }
@@ -188,6 +204,10 @@ impl Writer {
         if let Some(status) = change.status {
             let sql = "UPDATE session SET status = ?2, reason = coalesce(?3, reason) WHERE id = ?1";
             self.run(sql, params![id, status.label(), change.reason.map(|reason| reason.label())])?;
+        }
+        if change.status.is_some_and(SessionStatus::is_final) {
+            // Nobody drives a session that has ended.
+            self.run("DELETE FROM lease WHERE session = ?1", [id])?;
         }
         Ok(())
     }

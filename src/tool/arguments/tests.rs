@@ -1,3 +1,5 @@
+//! Tests of `tool::arguments`: hand-made cases, each with its right value.
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

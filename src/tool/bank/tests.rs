@@ -1,3 +1,5 @@
+//! Tests of `tool::bank`: hand-made cases, each with its right value.
+
 use std::{collections::BTreeMap, time::Duration};
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Tests of `tool::registry`: hand-made cases, each with its right value.
+
 use std::sync::Arc;
 
 use async_trait::async_trait;

@@ -1,3 +1,5 @@
+//! Tests of `tool::schema`: hand-made cases, each with its right value.
+
 use serde_json::{Value, json};
 
 use super::*;

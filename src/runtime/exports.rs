@@ -1,0 +1,72 @@
+//! What the collector has and what it lacks, across lives of the process.
+
+use std::time::Duration;
+
+use super::{Runtime, spawn};
+use crate::{
+    core::{SessionId, StreamId, Timestamp},
+    signal::otlp::Pipeline,
+};
+
+/// How far back a start looks for sessions whose spans did not arrive.
+const AGE: Duration = Duration::from_secs(24 * 3600);
+/// Room in the lane that live spans keep to themselves.
+const RESERVE: usize = 1024;
+/// How long to wait for room.
+const PACE: Duration = Duration::from_millis(200);
+
+impl Runtime {
+    /// Remembers which sessions have arrived whole since the last call.
+    pub(super) async fn note_delivered(&self) {
+        let Some(pipeline) = self.inner.signals.pipeline() else { return };
+        let delivered = pipeline.take_delivered();
+        if delivered.is_empty() {
+            return;
+        }
+        if let Err(error) = self.on_store(move |store| store.mark_exported(&delivered)).await {
+            // They are then sent once more after the next start, identical.
+            tracing::warn!(target: "glassbox", %error, "cannot remember which traces have arrived");
+        }
+    }
+
+    /// Sends again, paced, the traces of ended sessions that earlier lives of the process could
+    /// not hand over.
+    pub(super) fn send_again(&self) {
+        let Some(pipeline) = self.inner.signals.pipeline().cloned() else { return };
+        let (runtime, begun) = (self.clone(), self.inner.journal.clock().now());
+        spawn(async move {
+            tokio::select! {
+                () = runtime.inner.draining.cancelled() => {}
+                () = runtime.send_missing(&pipeline, begun) => {}
+            }
+        });
+    }
+
+    async fn send_missing(&self, pipeline: &Pipeline, begun: Timestamp) {
+        // Other processes on the same store may be about to note theirs.
+        tokio::time::sleep(self.inner.lease).await;
+        let since = Timestamp::from_nanos(begun.as_nanos().saturating_sub(u64::try_from(AGE.as_nanos()).unwrap_or(0)));
+        let missing = match self.on_store(move |store| store.unexported(since, begun)).await {
+            Ok(missing) => missing,
+            Err(error) => {
+                tracing::warn!(target: "glassbox", %error, "cannot look for traces that did not arrive");
+                return;
+            }
+        };
+        for session in missing {
+            while pipeline.room() < RESERVE {
+                tokio::time::sleep(PACE).await;
+            }
+            self.send_session(pipeline, session).await;
+        }
+    }
+
+    async fn send_session(&self, pipeline: &Pipeline, session: SessionId) {
+        match self.on_store(move |store| store.load(StreamId::Session(session))).await {
+            Ok(entries) => pipeline.restore(&entries),
+            Err(error) => {
+                tracing::warn!(target: "glassbox", %session, %error, "a trace that did not arrive cannot be read");
+            }
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Sessions that nobody drives: take them up, keep what is taken, give back what is left.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::time::MissedTickBehavior;
+
+use super::{Refused, Runtime, SessionHandle, spawn};
+use crate::{
+    core::{
+        Principal, SessionId, StreamId, Timestamp,
+        id::ProcessId,
+        lease::{LeaseEpoch, LeaseGrant},
+        port::{StoreError, StoreErrorKind},
+    },
+    journal::SessionLog,
+    session::{PromptError, SessionReport, beginning, own_prompt, take_up},
+};
+
+/// Sessions taken up in one round at the most: a restart after a crash must not be a stampede.
+const ROUND: usize = 32;
+
+/// Why a session is not resumed here.
+#[derive(Debug, thiserror::Error)]
+pub enum NotResumed {
+    /// There is none.
+    #[error("there is no session {0}")]
+    Unknown(SessionId),
+    /// It has ended.
+    #[error("{0} has ended")]
+    Ended(SessionId),
+    /// Somebody drives it.
+    #[error("{session} is driven by {owner} until {until} at least")]
+    Held {
+        /// Which.
+        session: SessionId,
+        /// By whom.
+        owner: ProcessId,
+        /// Until when, unless it is renewed.
+        until: Timestamp,
+    },
+    /// Its agent is not configured any more.
+    #[error("{session} belongs to agent {agent}, which is not configured")]
+    NoAgent {
+        /// Which.
+        session: SessionId,
+        /// Of whom.
+        agent: String,
+    },
+    /// Its prompt is gone.
+    #[error("{session} cannot go on: {source}")]
+    Prompt {
+        /// Which.
+        session: SessionId,
+        /// Why.
+        source: PromptError,
+    },
+    /// The process takes no more sessions.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// The store.
+    #[error("the journal: {0}")]
+    Store(#[from] StoreError),
+}
+
+impl Runtime {
+    /// Takes up a session that nobody drives, and drives it.
+    ///
+    /// # Errors
+    /// Why it is not resumed here.
+    pub async fn resume(&self, id: SessionId) -> Result<SessionHandle, NotResumed> {
+        let place = self.inner.live.reserve()?;
+        let lease = self.acquire(id).await?;
+        match self.reopen(id, lease).await {
+            Ok((log, taken)) => {
+                take_up(&log);
+                log.flush().await?;
+                Ok(place.drive(log, taken, self.inner.draining.clone()))
+            }
+            Err(why) => {
+                self.release(id).await;
+                Err(why)
+            }
+        }
+    }
+
+    async fn acquire(&self, id: SessionId) -> Result<LeaseEpoch, NotResumed> {
+        let (now, process) = (self.inner.journal.clock().now(), self.inner.journal.process());
+        let until = now.plus(self.inner.lease);
+        match self.on_store(move |store| store.acquire(id, process, now, until)).await? {
+            LeaseGrant::Granted(epoch) => Ok(epoch),
+            LeaseGrant::Held { owner, until } => Err(NotResumed::Held { session: id, owner, until }),
+        }
+    }
+
+    /// Reads the journal after the lease was granted: what was written before then is all.
+    async fn reopen(&self, id: SessionId, lease: LeaseEpoch) -> Result<(SessionLog, Taken), NotResumed> {
+        let entries = self.on_store(move |store| store.load(StreamId::Session(id))).await?;
+        let Some(started) = beginning(&entries).cloned() else { return Err(NotResumed::Unknown(id)) };
+        if SessionReport::of(&entries).is_some_and(|report| report.status.is_final()) {
+            return Err(NotResumed::Ended(id));
+        }
+        let agent = self.inner.agents.find(Some(&started.agent));
+        let agent = agent.map_err(|_| NotResumed::NoAgent { session: id, agent: started.agent.clone() })?;
+        let store = self.inner.store.clone();
+        let own = started.clone();
+        let prompt = tokio::task::spawn_blocking(move || own_prompt(&*store, &own))
+            .await
+            .map_err(|_| panicked())?
+            .map_err(|source| NotResumed::Prompt { session: id, source })?;
+        let log = SessionLog::reopen(&self.inner.journal, id, &entries, lease).ok_or(NotResumed::Unknown(id))?;
+        self.inner.signals.adopt(&entries);
+        let principal = Arc::new(started.principal);
+        Ok((log, Taken { agent: Arc::clone(agent), prompt, principal }))
+    }
+
+    /// Sessions that have not ended and that nobody drives, oldest first.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    pub async fn orphans(&self) -> Result<Vec<SessionId>, StoreError> {
+        let now = self.inner.journal.clock().now();
+        self.on_store(move |store| store.expired(now)).await
+    }
+
+    /// Sends again the traces that did not arrive, and takes up what nobody drives, round after round, until the process stops.
+    pub fn keep_sessions(&self) {
+        self.send_again();
+        let runtime = self.clone();
+        spawn(async move {
+            let mut rounds = tokio::time::interval(runtime.inner.lease / 3);
+            rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                tokio::select! {
+                    () = runtime.inner.draining.cancelled() => return,
+                    _ = rounds.tick() => runtime.take_up_orphans().await,
+                }
+            }
+        });
+    }
+
+    async fn take_up_orphans(&self) {
+        let orphans = match self.orphans().await {
+            Ok(orphans) => orphans,
+            Err(error) => {
+                tracing::warn!(target: "glassbox", %error, "cannot look for sessions that nobody drives");
+                return;
+            }
+        };
+        for id in orphans.into_iter().take(ROUND) {
+            match self.resume(id).await {
+                Ok(_) => tracing::info!(target: "glassbox", session = %id, "resumed"),
+                // Somebody else was faster, or it ended meanwhile: as it should be.
+                Err(NotResumed::Held { .. } | NotResumed::Ended(_)) => {}
+                Err(NotResumed::Refused(_)) => return,
+                Err(why) => tracing::warn!(target: "glassbox", session = %id, %why, "not resumed"),
+            }
+        }
+    }
+
+    /// The heartbeat: renews the leases of what is driven here for as long as the process lives,
+    /// also while it drains. A session that is lost stops at once.
+    pub(super) fn keep_leases(&self) {
+        let runtime = self.clone();
+        spawn(async move {
+            let mut beats = tokio::time::interval(runtime.inner.lease / 3);
+            beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                tokio::select! {
+                    () = runtime.inner.stopped.cancelled() => return,
+                    _ = beats.tick() => {
+                        runtime.renew().await;
+                        runtime.note_delivered().await;
+                    }
+                }
+            }
+        });
+    }
+
+    async fn renew(&self) {
+        let sessions = self.inner.live.driven();
+        if sessions.is_empty() {
+            return;
+        }
+        let process = self.inner.journal.process();
+        let until = self.inner.journal.clock().now().plus(self.inner.lease);
+        match self.on_store(move |store| store.renew(process, &sessions, until)).await {
+            Ok(lost) => lost.into_iter().for_each(|id| self.inner.live.lose(id)),
+            // The next beat tries again; the lease outlives two that fail.
+            Err(error) => tracing::warn!(target: "glassbox", %error, "leases could not be renewed"),
+        }
+    }
+
+    /// Gives a session back, so that whoever comes next need not wait for its lease to run out.
+    pub(super) async fn release(&self, id: SessionId) {
+        let process = self.inner.journal.process();
+        if let Err(error) = self.on_store(move |store| store.release(id, process)).await {
+            tracing::warn!(target: "glassbox", session = %id, %error, "the lease runs out by itself");
+        }
+    }
+
+    /// Calls the store off the async threads.
+    pub(super) async fn on_store<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&dyn crate::core::Store) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let store = self.inner.store.clone();
+        tokio::task::spawn_blocking(move || call(&*store)).await.unwrap_or_else(|_| Err(panicked()))
+    }
+}
+
+/// What a session is driven with.
+pub(super) struct Taken {
+    pub(super) agent: Arc<crate::session::Agent>,
+    pub(super) prompt: crate::machine::Prompt,
+    pub(super) principal: Arc<Principal>,
+}
+
+fn panicked() -> StoreError {
+    StoreError { kind: StoreErrorKind::Io, detail: "a call of the store panicked".into() }
+}
+
+/// How long a lease lasts unless configured otherwise; three heartbeats fit into it.
+pub const DEFAULT_LEASE: Duration = Duration::from_secs(15);
+
+/// Whether a journal's error says that the session has another owner.
+pub(super) const fn is_lost(error: &StoreError) -> bool {
+    matches!(error.kind, StoreErrorKind::LostLease | StoreErrorKind::Conflict)
+}
