@@ -4,7 +4,7 @@ SHELL := /usr/bin/env bash
 .DEFAULT_GOAL := help
 CARGO := cargo --locked
 
-.PHONY: help run serve test parts lint fmt ci bench clean
+.PHONY: help run serve test parts lint fmt ci bench full clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | column -t -s "$$(printf '\t')"
@@ -35,6 +35,11 @@ ci: lint test ## what .ci/run runs
 
 bench: ## print what the runtime costs, one `name value` a line
 	$(CARGO) bench --bench costs
+
+full: lint parts ## as ci, with the longer checks
+	$(CARGO) test --doc
+	GLASSBOX_TEST_FULL=1 $(CARGO) test --lib --bins --examples --benches --no-fail-fast
+	GLASSBOX_TEST_FULL=1 $(CARGO) test --test it --no-fail-fast
 
 clean: ## remove what was built
 	cargo clean

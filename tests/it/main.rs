@@ -6,8 +6,8 @@
 
 mod collector;
 mod config;
-mod dependencies;
 mod crash;
+mod dependencies;
 mod facts;
 mod mcp_schemas;
 mod otlp;
