@@ -19,5 +19,6 @@ mod semconv;
 mod serve;
 mod store_conformance;
 mod store_sqlite;
+mod takeover;
 mod tidy;
 mod world;
