@@ -7,6 +7,7 @@ mod cli;
 mod collector;
 mod config;
 mod crash;
+mod dependencies;
 mod facts;
 mod faults;
 mod mcp_schemas;
