@@ -14,7 +14,10 @@ use std::{path::PathBuf, process::ExitCode};
 use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand};
 
-use crate::config::{Config, Sources, process_environment};
+use crate::{
+    config::{Config, Sources, process_environment},
+    runtime::Refused,
+};
 
 /// Exit codes, for scripts.
 pub mod exit {
@@ -76,10 +79,18 @@ pub fn main() -> ExitCode {
     match run_command(cli) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            let usage = error.is::<crate::config::Report>();
+            let usage = error.is::<crate::config::Report>() || error.downcast_ref().is_some_and(is_usage);
             complain(&error);
             ExitCode::from(if usage { exit::USAGE } else { exit::FAILURE })
         }
+    }
+}
+
+/// Whether what was asked for cannot be, whoever asks and whenever.
+const fn is_usage(refused: &Refused) -> bool {
+    match refused {
+        Refused::EmptyTask | Refused::UnknownAgent { .. } | Refused::UnknownTaskType { .. } => true,
+        Refused::Draining | Refused::Overloaded { .. } | Refused::Journal(_) => false,
     }
 }
 

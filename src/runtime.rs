@@ -219,6 +219,9 @@ impl Runtime {
         if inner.draining.is_cancelled() {
             return Err(Refused::Draining);
         }
+        if let Some(fault) = inner.journal.writer().fault() {
+            return Err(Refused::Journal(fault));
+        }
         let agent = inner.agents.find(task.agent.as_deref())?;
         let task_type = inner.agents.task_type(agent, task.task_type)?;
         let place = inner.live.reserve()?;

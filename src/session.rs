@@ -11,6 +11,6 @@ mod tools;
 pub use self::{
     agent::{Agent, NewSession},
     driver::{Ended, Signals, drive},
-    report::SessionReport,
+    report::{SessionReport, SessionRow},
     resume::{PromptError, beginning, own_prompt, take_up},
 };

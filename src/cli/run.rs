@@ -4,6 +4,7 @@ use anyhow::Context as _;
 use clap::Args;
 use futures_util::FutureExt as _;
 use serde_json::json;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{Global, exit, live_view::LiveView, say};
 use crate::{
@@ -31,6 +32,8 @@ pub(super) struct Options {
 
 pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> {
     let config = global.load()?;
+    // Caught before the session begins, so that no interrupt finds it unprepared.
+    let mut interrupts = signal(SignalKind::interrupt())?;
     let runtime = start(&global, &config, "run")?;
     let reader = runtime.feed().subscribe(None);
     let task = Task {
@@ -40,7 +43,7 @@ pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> 
     };
     let opened = runtime.open(task).await;
     let ended = match opened {
-        Ok(handle) => watch(handle, reader, global.json).await,
+        Ok(handle) => watch(handle, reader, &mut interrupts, global.json).await,
         Err(refused) => Err(refused.into()),
     };
     close(&runtime, ended).await
@@ -49,6 +52,7 @@ pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> 
 /// `glassbox session resume [ID]`: goes on with one session, or with all that nobody drives.
 pub(super) async fn resume(global: Global, id: Option<String>) -> anyhow::Result<u8> {
     let config = global.load()?;
+    let mut interrupts = signal(SignalKind::interrupt())?;
     let runtime = start(&global, &config, "resume")?;
     let ids = match id {
         Some(text) => vec![super::session::resolve(&**runtime.store(), &text)?],
@@ -61,7 +65,7 @@ pub(super) async fn resume(global: Global, id: Option<String>) -> anyhow::Result
     for id in ids {
         let reader = runtime.feed().subscribe(Some(id));
         let ended = match runtime.resume(id).await {
-            Ok(handle) => watch(handle, reader, global.json).await,
+            Ok(handle) => watch(handle, reader, &mut interrupts, global.json).await,
             Err(why) => Err(why.into()),
         };
         // The worst of all is what the command ends with; an error ends it at once.
@@ -86,17 +90,15 @@ async fn close(runtime: &Runtime, code: anyhow::Result<u8>) -> anyhow::Result<u8
 }
 
 /// Shows the session until it ends; the first interrupt stops it, the second leaves at once.
-async fn watch(mut handle: SessionHandle, mut reader: FeedReader, json: bool) -> anyhow::Result<u8> {
+async fn watch(
+    mut handle: SessionHandle,
+    mut reader: FeedReader,
+    interrupts: &mut Signal,
+    json: bool,
+) -> anyhow::Result<u8> {
     let mut view = LiveView::new(json);
     let stop = handle.clone();
-    let interrupts = crate::runtime::spawn(async move {
-        while tokio::signal::ctrl_c().await.is_ok() {
-            stop.cancel();
-            if tokio::signal::ctrl_c().await.is_ok() {
-                std::process::exit(130);
-            }
-        }
-    });
+    let mut stopping = false;
     let id = handle.id();
     let ended = handle.ended();
     tokio::pin!(ended);
@@ -105,9 +107,14 @@ async fn watch(mut handle: SessionHandle, mut reader: FeedReader, json: bool) ->
             biased;
             Ok(entry) = reader.next() => view.show(&entry),
             ended = &mut ended => break ended,
+            Some(()) = interrupts.recv() => {
+                if std::mem::replace(&mut stopping, true) {
+                    std::process::exit(130);
+                }
+                stop.cancel();
+            }
         }
     };
-    interrupts.abort();
     while let Some(Ok(entry)) = reader.next().now_or_never() {
         view.show(&entry);
     }

@@ -19,7 +19,7 @@ const CLOSE: Duration = Duration::from_secs(2);
 #[derive(Args, Debug)]
 pub(super) struct Options {
     /// Where to listen, instead of server.listen.
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = loopback)]
     listen: Option<SocketAddr>,
 }
 
@@ -27,10 +27,6 @@ pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> 
     let mut config = global.load()?;
     if let Some(listen) = options.listen {
         config.server.listen = listen;
-        anyhow::ensure!(
-            listen.ip().is_loopback(),
-            "--listen {listen} is refused: without a login the service listens on loopback only, such as 127.0.0.1:8080"
-        );
     }
     // Signals are caught before the port opens, so that no stop is missed.
     let mut terminate = tokio::signal::unix::signal(SignalKind::terminate())?;
@@ -61,6 +57,16 @@ pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> 
         tracing::warn!(target: "glassbox", sessions = cut_off, "the grace period ended in the middle of a step");
     }
     Ok(exit::OK)
+}
+
+/// Without a login everybody who reaches the port is the default principal.
+fn loopback(text: &str) -> Result<SocketAddr, String> {
+    let right = "such as 127.0.0.1:8080";
+    let address: SocketAddr = text.parse().map_err(|_| format!("must be an address and a port {right}"))?;
+    if !address.ip().is_loopback() {
+        return Err(format!("without a login the service listens on loopback only, {right}"));
+    }
+    Ok(address)
 }
 
 /// Says where the service is, on the standard error: the standard output belongs to the events.

@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use super::{Global, exit, say, steps::Steps};
 use crate::{
     core::{
-        BlobHash, Entry, Fact, SessionId, Store, StreamId, ToolDefinition,
+        BlobHash, Entry, Fact, SessionId, SessionStatus, Store, StreamId, ToolDefinition,
         fact::{ModelCallEnd, SessionStarted},
         port::SessionFilter,
     },
@@ -18,7 +18,7 @@ use crate::{
         transcript::{Exchange, transcript},
     },
     runtime::{build_models, open_store},
-    session::SessionReport,
+    session::{SessionReport, SessionRow},
 };
 
 #[derive(Subcommand, Debug)]
@@ -26,8 +26,8 @@ pub(super) enum Command {
     /// List sessions, newest first.
     List {
         /// Only with this status.
-        #[arg(long)]
-        status: Option<String>,
+        #[arg(long, value_parser = status)]
+        status: Option<SessionStatus>,
         /// Only of this agent.
         #[arg(long)]
         agent: Option<String>,
@@ -74,21 +74,15 @@ pub(super) fn run(global: Global, command: Command) -> anyhow::Result<u8> {
 
 fn list(
     store: &dyn Store,
-    status: Option<String>,
+    status: Option<SessionStatus>,
     agent: Option<String>,
     limit: usize,
     json: bool,
 ) -> anyhow::Result<u8> {
-    let status = match status {
-        None => None,
-        Some(word) => {
-            Some(serde_json::from_value(json!(word)).with_context(|| format!("{word:?} is no status of a session"))?)
-        }
-    };
     let rows = store.sessions(&SessionFilter { agent, status, limit, ..SessionFilter::default() })?;
     if json {
         for row in rows {
-            say(serde_json::to_string(&row)?);
+            say(serde_json::to_string(&SessionRow::from(row))?);
         }
         return Ok(exit::OK);
     }
@@ -114,6 +108,11 @@ fn list(
         ));
     }
     Ok(exit::OK)
+}
+
+/// A status by its word; a wrong one lists those that there are.
+fn status(word: &str) -> Result<SessionStatus, String> {
+    serde_json::from_value(json!(word)).map_err(|error| error.to_string())
 }
 
 /// A whole id, or one that only one recent session begins with.

@@ -25,6 +25,11 @@ impl Problem {
         Self { status, detail: detail.into(), more: Map::new(), retry_after: None }
     }
 
+    /// One of the errors that the framework answers as well, in the same words.
+    pub(super) fn plain(status: StatusCode) -> Self {
+        Self::new(status, explain(status))
+    }
+
     /// Adds a member that programs can read.
     fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.more.insert(name.to_owned(), value.into());
@@ -95,7 +100,7 @@ pub(super) async fn dress(response: Response) -> Response {
         return response;
     }
     let (mut parts, _) = response.into_parts();
-    let dressed = Problem::new(status, explain(status)).into_response();
+    let dressed = Problem::plain(status).into_response();
     parts.headers.remove(header::CONTENT_LENGTH);
     let (new, body) = dressed.into_parts();
     parts.headers.extend(new.headers);

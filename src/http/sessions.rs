@@ -5,7 +5,10 @@ use std::time::Duration;
 use axum::{
     Json,
     body::Bytes,
-    extract::{Path, Query, State, rejection::BytesRejection},
+    extract::{
+        Path, Query, State,
+        rejection::{BytesRejection, QueryRejection},
+    },
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -19,7 +22,7 @@ use crate::{
         port::{SessionFilter, StoreError},
     },
     runtime::Task,
-    session::SessionReport,
+    session::{SessionReport, SessionRow},
 };
 
 /// The body of `POST /v1/sessions`.
@@ -39,12 +42,14 @@ struct Create {
 
 /// The query of `POST /v1/sessions`.
 #[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Wait {
     wait: Option<String>,
 }
 
 /// The query of `GET /v1/sessions`.
 #[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Filter {
     agent: Option<String>,
     status: Option<SessionStatus>,
@@ -55,12 +60,16 @@ pub(super) struct Filter {
 /// `POST /v1/sessions`: 202 and a location; with `?wait=` the report, once it has ended.
 pub(super) async fn create(
     State(api): State<Api>,
-    Query(query): Query<Wait>,
+    query: Result<Query<Wait>, QueryRejection>,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Problem> {
-    let wait = query.wait.as_deref().map(parse_wait).transpose()?;
-    let body = body.map_err(|rejection| Problem::new(rejection.status(), rejection.body_text()))?;
+    let wait = asked(query)?.wait.as_deref().map(parse_wait).transpose()?;
+    require_json(&headers)?;
+    let body = body.map_err(|rejection| match rejection.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => Problem::plain(StatusCode::PAYLOAD_TOO_LARGE),
+        status => Problem::new(status, rejection.body_text()),
+    })?;
     let create: Create = serde_json::from_slice(&body).map_err(|error| unreadable(&error))?;
     let task = Task {
         text: create.task.into(),
@@ -84,7 +93,11 @@ pub(super) async fn create(
 }
 
 /// `GET /v1/sessions`: the caller's sessions, newest first.
-pub(super) async fn list(State(api): State<Api>, Query(query): Query<Filter>) -> Result<Json<Value>, Problem> {
+pub(super) async fn list(
+    State(api): State<Api>,
+    query: Result<Query<Filter>, QueryRejection>,
+) -> Result<Json<Value>, Problem> {
+    let query = asked(query)?;
     let filter = SessionFilter {
         principal: Some(api.options.principal.id.clone()),
         agent: query.agent,
@@ -93,21 +106,7 @@ pub(super) async fn list(State(api): State<Api>, Query(query): Query<Filter>) ->
         limit: query.limit.unwrap_or_default(),
     };
     let sessions = read(&api, move |store| store.sessions(&filter)).await?;
-    let rows: Vec<_> = sessions
-        .into_iter()
-        .map(|row| {
-            json!({
-                "session_id": row.id,
-                "agent": row.agent,
-                "task_type": row.task_type,
-                "status": row.status,
-                "reason": row.reason,
-                "started_at": row.started.to_string(),
-                "updated_at": row.updated.to_string(),
-                "total_steps": row.steps,
-            })
-        })
-        .collect();
+    let rows: Vec<SessionRow> = sessions.into_iter().map(SessionRow::from).collect();
     Ok(Json(json!({ "sessions": rows })))
 }
 
@@ -168,7 +167,12 @@ async fn read<T: Send + 'static>(
     }
 }
 
-/// `30s`, `500ms`, or whole seconds.
+/// The query of a request; a wrong one says which parameter and why.
+fn asked<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Problem> {
+    query.map(|Query(query)| query).map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))
+}
+
+/// `30s` or `500ms`.
 fn parse_wait(text: &str) -> Result<Duration, Problem> {
     let number = |digits: &str| digits.parse::<u64>().ok();
     let parsed = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
@@ -178,6 +182,16 @@ fn parse_wait(text: &str) -> Result<Duration, Problem> {
     };
     let detail = "wait must be a whole number with its unit, such as 30s or 500ms";
     parsed.ok_or_else(|| Problem::new(StatusCode::BAD_REQUEST, detail))
+}
+
+/// A page of another site can post anything but JSON without asking first, so only JSON is taken.
+fn require_json(headers: &HeaderMap) -> Result<(), Problem> {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let essence = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    if essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json")) {
+        return Ok(());
+    }
+    Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the content type of the body must be application/json"))
 }
 
 /// JSON that does not parse is 400; JSON of the wrong shape is 422.

@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::{
     core::{
         EndReason, Entry, Fact, SessionId, SessionStatus, Timestamp, TraceId, Usage,
-        fact::{SessionEnd, SessionStarted},
+        fact::{SessionEnd, SessionStarted, SessionSummary},
     },
     machine::State,
 };
@@ -52,6 +52,42 @@ pub struct SessionReport {
     /// Whose it is; not shown.
     #[serde(skip)]
     pub owner: String,
+}
+
+/// A session as one of a list.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SessionRow {
+    /// The session.
+    pub session_id: SessionId,
+    /// The configured agent.
+    pub agent: String,
+    /// The configured kind of task.
+    pub task_type: String,
+    /// Where it stands.
+    pub status: SessionStatus,
+    /// What refines the status.
+    pub reason: Option<EndReason>,
+    /// When it began, RFC 3339.
+    pub started_at: String,
+    /// When its last fact was recorded, RFC 3339.
+    pub updated_at: String,
+    /// Steps begun.
+    pub total_steps: u32,
+}
+
+impl From<SessionSummary> for SessionRow {
+    fn from(row: SessionSummary) -> Self {
+        Self {
+            session_id: row.id,
+            agent: row.agent,
+            task_type: row.task_type,
+            status: row.status,
+            reason: row.reason,
+            started_at: row.started.to_string(),
+            updated_at: row.updated.to_string(),
+            total_steps: row.steps,
+        }
+    }
 }
 
 impl SessionReport {

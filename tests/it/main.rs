@@ -1,21 +1,25 @@
 //! The integration tests, one binary: one link, one module a subject.
 
-#![allow(clippy::print_stderr, reason = "a skipped test says so")]
 #![allow(unreachable_pub, reason = "nothing here is reached from outside; modules share plain pub items")]
 #![allow(clippy::disallowed_methods, reason = "tests measure, read their own variables and start tasks as they like")]
 
+mod cli;
 mod collector;
 mod config;
 mod crash;
 mod dependencies;
 mod facts;
+mod faults;
 mod mcp_schemas;
 mod otlp;
 mod own_tool;
-mod parts;
+mod owners;
+mod process;
 mod scenarios;
 mod semconv;
+mod serve;
 mod store_conformance;
 mod store_sqlite;
+mod takeover;
 mod tidy;
 mod world;

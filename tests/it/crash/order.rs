@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{LIFE, PLAN, Plan};
-use crate::parts::real_part;
+use crate::process::have;
 
 /// Traces one undisturbed life; gives its system calls in order, a line each.
 fn calls(folder: &Path) -> Vec<String> {
@@ -29,7 +29,7 @@ fn calls(folder: &Path) -> Vec<String> {
 
 #[test]
 fn the_intent_is_synced_before_the_effect_goes_out() {
-    if !real_part("strace") {
+    if !have("strace") {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
