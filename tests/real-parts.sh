@@ -5,7 +5,7 @@
 set -euo pipefail
 
 # command -> Debian package
-parts=(promtool:prometheus)
+parts=(promtool:prometheus script:bsdutils)
 
 missing=()
 for part in "${parts[@]}"; do
