@@ -107,7 +107,7 @@ fn model_line(call: &ModelCall, end: &ModelCallEnd, begun: Timestamp, ended: Tim
         CallPurpose::WrapUp => "wrap-up".to_owned(),
     };
     let asks = match &end.reply {
-        Some(reply) if !reply.calls.is_empty() => format!("asks for {} call(s)", reply.calls.len()),
+        Some(reply) if !reply.calls.is_empty() => format!("asks for {}", calls(reply.calls.len())),
         Some(_) => "answers".to_owned(),
         None => end.error.as_ref().map_or(String::new(), |error| short(error.expose())),
     };
@@ -131,6 +131,10 @@ fn tool_line(call: &ToolCallBegin, end: &ToolCallEnd, begun: Timestamp, ended: T
         elapsed(begun, ended),
         short(&end.observation.content),
     )
+}
+
+fn calls(count: usize) -> String {
+    if count == 1 { "1 call".to_owned() } else { format!("{count} calls") }
 }
 
 fn attempt_line(attempt: u32, outcome: &str) -> String {

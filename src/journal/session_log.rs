@@ -1,6 +1,6 @@
 //! The journal of one session, open for writing.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use super::{Journal, lock};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
         Entry, Fact, SessionId, SpanId, StreamId, Timestamp,
         fact::{SessionStarted, TraceStart},
         lease::{Holding, LeaseEpoch, Taking},
-        port::{Blob, StoreError, TraceContext},
+        port::{Blob, StoreError, StoreErrorKind, TraceContext},
     },
     machine::State,
 };
@@ -24,6 +24,8 @@ struct Inner {
     trace: TraceStart,
     journal: Journal,
     book: Mutex<Book>,
+    /// Set once the store said that the session has another owner.
+    lost: OnceLock<StoreError>,
 }
 
 /// What changes with every fact, under one lock, so that order and state agree.
@@ -48,7 +50,13 @@ impl SessionLog {
     ) -> Self {
         let holding = Holding::Taking(Taking { owner: journal.process(), until });
         let book = Book { next: 0, last: Timestamp::default(), state: State::default(), blobs, holding };
-        let inner = Inner { id, trace: started.trace.clone(), journal: journal.clone(), book: Mutex::new(book) };
+        let inner = Inner {
+            id,
+            trace: started.trace.clone(),
+            journal: journal.clone(),
+            book: Mutex::new(book),
+            lost: OnceLock::new(),
+        };
         let log = Self { inner: Arc::new(inner) };
         log.record(Fact::SessionStarted(Box::new(started)));
         log
@@ -66,7 +74,13 @@ impl SessionLog {
             blobs: Vec::new(),
             holding: Holding::Held(lease),
         };
-        let inner = Inner { id, trace: started.trace.clone(), journal: journal.clone(), book: Mutex::new(book) };
+        let inner = Inner {
+            id,
+            trace: started.trace.clone(),
+            journal: journal.clone(),
+            book: Mutex::new(book),
+            lost: OnceLock::new(),
+        };
         Some(Self { inner: Arc::new(inner) })
     }
 
@@ -150,14 +164,23 @@ impl SessionLog {
     /// # Errors
     /// Where it cannot be made durable.
     pub async fn flush(&self) -> Result<(), StoreError> {
-        self.inner.journal.writer().flush(StreamId::Session(self.inner.id)).await
+        let flushed = self.inner.journal.writer().flush(StreamId::Session(self.inner.id)).await;
+        if let Err(error) = &flushed
+            && matches!(error.kind, StoreErrorKind::LostLease | StoreErrorKind::Conflict)
+        {
+            self.inner.lost.get_or_init(|| error.clone());
+        }
+        flushed
     }
 
     /// Waits at a step boundary while the writer is far behind or cannot write.
     ///
     /// # Errors
-    /// As [`SessionLog::flush`].
+    /// As [`SessionLog::flush`]; also once the session is known to have another owner.
     pub async fn ease(&self) -> Result<(), StoreError> {
+        if let Some(error) = self.inner.lost.get() {
+            return Err(error.clone());
+        }
         self.inner.journal.writer().ease(StreamId::Session(self.inner.id)).await
     }
 }

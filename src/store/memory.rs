@@ -70,12 +70,13 @@ impl Store {
 impl State {
     fn append(&mut self, write: &Write) -> Result<(), StoreError> {
         check::check_order(write)?;
-        let next = self.streams.get(&write.stream).map_or(0, |entries| entries.len() as u64);
-        check::check_place(write, next)?;
+        // Before the place: whoever lost the session is told so, and not that its place is taken.
         if let (Some(session), Some(relied)) = (write.stream.session(), write.lease) {
             let standing = self.leases.get(&session).filter(|lease| lease.holder.is_some()).map(|lease| lease.epoch);
             check::check_lease(write.stream, relied, standing)?;
         }
+        let next = self.streams.get(&write.stream).map_or(0, |entries| entries.len() as u64);
+        check::check_place(write, next)?;
         if let (Some(session), Some(take)) = (write.stream.session(), write.take) {
             let holder = Some((take.owner, take.until));
             self.leases.insert(session, Lease { epoch: LeaseEpoch::FIRST, holder });

@@ -3,6 +3,8 @@
 //!
 //! The process that dies is this test binary itself, started again with a plan.
 
+mod order;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
@@ -37,6 +39,8 @@ use opentelemetry_sdk::trace::SpanData;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+/// The test that is the whole life of a process.
+const LIFE: &str = "crash::life_of_the_process_that_dies";
 /// The variable that makes this binary the process that dies.
 const PLAN: &str = "GLASSBOX_TEST_CRASH_PLAN";
 /// The signal that a process ends itself with.
@@ -272,7 +276,7 @@ async fn live(plan: &Plan) {
 /// Starts one life.
 fn begin_life(plan: &Plan) -> Child {
     Command::new(std::env::current_exe().expect("this binary"))
-        .args(["crash::life_of_the_process_that_dies", "--exact", "--nocapture"])
+        .args([LIFE, "--exact", "--nocapture"])
         .env(PLAN, serde_json::to_string(plan).expect("a plan"))
         .stdout(Stdio::null())
         .stderr(Stdio::null())

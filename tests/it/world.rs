@@ -179,13 +179,22 @@ pub fn agent(script: &str, model: ModelInfo, limits: Limits, language: Language,
 
 /// A journal in memory that commits where a fact is recorded.
 pub fn journal(store: Arc<dyn Store>, sinks: Vec<Box<dyn Sink>>) -> Journal {
-    let clock: Arc<dyn Clock> = Arc::new(PausedClock::new());
+    journal_of(1, store, sinks, Arc::new(PausedClock::new()))
+}
+
+/// The same, of a process with its number.
+pub fn journal_of(process: u8, store: Arc<dyn Store>, sinks: Vec<Box<dyn Sink>>, clock: Arc<dyn Clock>) -> Journal {
     let writer =
         Writer::start(Mode::Inline, OnFault::Fail, store, sinks, Arc::new(Deaf), clock.clone()).expect("no thread");
-    Journal::new(writer, clock, ProcessId::from_bytes([1; 16]))
+    Journal::new(writer, clock, ProcessId::from_bytes([process; 16]))
 }
 
 pub fn begin(agent: &Agent, journal: &Journal, task: &str) -> SessionLog {
+    begin_until(agent, journal, task, Duration::from_secs(3600))
+}
+
+/// The same, under a lease that lasts so long.
+pub fn begin_until(agent: &Agent, journal: &Journal, task: &str, lease: Duration) -> SessionLog {
     let new = NewSession {
         task: task.into(),
         task_type: "other".into(),
@@ -196,7 +205,7 @@ pub fn begin(agent: &Agent, journal: &Journal, task: &str) -> SessionLog {
         sampled: true,
     };
     let prompt = agent.prompt(&new.principal);
-    let until = journal.clock().now().plus(Duration::from_secs(3600));
+    let until = journal.clock().now().plus(lease);
     agent.begin(journal, session_id(), new, &prompt, until)
 }
 

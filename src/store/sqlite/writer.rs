@@ -124,13 +124,14 @@ impl Writer {
     /// Holds a write against the rules.
     fn check(&self, write: &Write, stream: &str) -> Result<(), Failure> {
         check::check_order(write)?;
+        // Before the place: whoever lost the session is told so, and not that its place is taken.
+        if let (Some(_), Some(relied)) = (write.stream.session(), write.lease) {
+            check::check_lease(write.stream, relied, self.standing(stream)?)?;
+        }
         if !write.entries.is_empty() {
             let last = "SELECT coalesce(max(seq) + 1, 0) FROM fact WHERE stream = ?1";
             let next = self.conn.prepare_cached(last)?.query_row([stream], |row| codec::number(row, 0))?;
             check::check_place(write, next)?;
-        }
-        if let (Some(_), Some(relied)) = (write.stream.session(), write.lease) {
-            check::check_lease(write.stream, relied, self.standing(stream)?)?;
         }
         Ok(())
     }

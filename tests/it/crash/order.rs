@@ -1,0 +1,50 @@
+//! The order of the system calls themselves: the intent of an effect is on the disk before the
+//! effect goes out.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use super::{LIFE, PLAN, Plan};
+use crate::process::have;
+
+/// Traces one undisturbed life; gives its system calls in order, a line each.
+fn calls(folder: &Path) -> Vec<String> {
+    let plan = Plan { folder: folder.to_owned(), life: 0, sessions: 1, kill: None };
+    let output = folder.join("calls");
+    let status = Command::new("strace")
+        .args(["-f", "-y", "-s", "70000", "-e", "trace=fsync,fdatasync,write,pwrite64", "-o"])
+        .arg(&output)
+        .arg(std::env::current_exe().expect("this binary"))
+        .args([LIFE, "--exact", "--nocapture"])
+        .env(PLAN, serde_json::to_string(&plan).expect("a plan"))
+        .stdout(Stdio::null())
+        .status()
+        .expect("strace");
+    assert!(status.success(), "{status}");
+    String::from_utf8_lossy(&fs::read(output).expect("the calls")).lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn the_intent_is_synced_before_the_effect_goes_out() {
+    if !have("strace") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let calls = calls(folder.path());
+    let place = |what: &dyn Fn(&str) -> bool, from: usize| {
+        calls.iter().skip(from).position(|line| what(line)).map(|place| place + from)
+    };
+    let of_journal = |line: &str| line.contains("/journal.db-wal>");
+    let intent = place(&|line| of_journal(line) && line.contains(r#"\"effect\":\"unsafe\""#), 0);
+    let intent = intent.expect("the intent is written to the journal");
+    let is_sync = |line: &str| of_journal(line) && line.contains("sync(") && line.contains("= 0");
+    let synced = place(&is_sync, intent).expect("the journal is synced");
+    let effect = place(&|line| line.contains("/effects>") && line.contains("\"pay "), 0).expect("the effect");
+    assert!(intent < synced && synced < effect, "intent at {intent}, synced at {synced}, effect at {effect}");
+    let result = place(&|line| of_journal(line) && line.contains("tool_call_finished"), effect);
+    let result = result.expect("the result is written");
+    assert!(place(&is_sync, result).is_some(), "the result is synced right after");
+}
