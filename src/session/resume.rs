@@ -65,7 +65,7 @@ pub fn take_up(log: &SessionLog) {
 
 fn close(log: &SessionLog, id: SpanId, open: Open) {
     match open {
-        Open::Model { call, attempt } => {
+        Open::Model { call, attempt, .. } => {
             if let Some(attempt) = attempt {
                 log.close_lost(&ModelAttempt { call: id, attempt, model: call.model.name.clone() }, id);
             }
