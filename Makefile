@@ -19,8 +19,9 @@ parts: ## install the real parts that the tests need
 	tests/real-parts.sh
 
 test: parts ## run every test, with the real parts where they can be had
-	$(CARGO) test --all-targets --no-fail-fast
 	$(CARGO) test --doc
+	$(CARGO) test --lib --bins --examples --benches --no-fail-fast
+	$(CARGO) test --test it --no-fail-fast
 
 lint: ## formatting, clippy, dependency rules
 	cargo fmt --check
@@ -35,8 +36,10 @@ ci: lint test ## what .ci/run runs
 bench: ## print what the runtime costs, one `name value` a line
 	$(CARGO) bench --bench costs
 
-full: ci ## everything, with the longer checks
-	GLASSBOX_TEST_FULL=1 $(CARGO) test --all-targets --no-fail-fast
+full: lint parts ## as ci, with the longer checks
+	$(CARGO) test --doc
+	GLASSBOX_TEST_FULL=1 $(CARGO) test --lib --bins --examples --benches --no-fail-fast
+	GLASSBOX_TEST_FULL=1 $(CARGO) test --test it --no-fail-fast
 
 clean: ## remove what was built
 	cargo clean

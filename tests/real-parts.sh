@@ -5,7 +5,7 @@
 set -euo pipefail
 
 # command -> Debian package
-parts=(promtool:prometheus strace:strace)
+parts=(promtool:prometheus script:bsdutils strace:strace)
 
 missing=()
 for part in "${parts[@]}"; do

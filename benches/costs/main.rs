@@ -37,8 +37,6 @@ fn main() {
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("an async runtime");
     runtime.block_on(measure());
-    // Sessions that still wait for their slow model are left behind.
-    runtime.shutdown_background();
 }
 
 async fn measure() {
@@ -90,14 +88,18 @@ async fn waiting(folder: &Path) -> f64 {
     let runtime = world::start_waiting(folder);
     let config = world::config(Store::Memory);
     // The first brings in what all share.
-    runtime.open(world::task(&config)).await.expect("begun");
+    let first = runtime.open(world::task(&config)).await.expect("begun");
     let before = resident_kib();
+    let mut handles = Vec::with_capacity(SESSIONS);
     for _ in 0..SESSIONS {
-        runtime.open(world::task(&config)).await.expect("begun");
+        handles.push(runtime.open(world::task(&config)).await.expect("begun"));
     }
     let grown = resident_kib() - before;
-    // Not stopped: it would wait for the model.
-    runtime.begin_drain();
+    handles.push(first);
+    for handle in &handles {
+        handle.cancel();
+    }
+    world::stop(runtime).await;
     grown / SESSIONS as f64
 }
 

@@ -15,6 +15,15 @@ use super::{
     spec::Effect,
 };
 
+/// What is known of an operation when it is cut off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cut {
+    /// Attempts begun inside it.
+    pub attempts: u32,
+    /// The effect of an attempt inside it that nobody knows the result of.
+    pub unsettled: Option<Effect>,
+}
+
 /// A process-bound operation: what the seam `observe` records around a future.
 pub trait Operation {
     /// What the future gives, and the finished fact holds.
@@ -31,12 +40,11 @@ pub trait Operation {
         Vec::new()
     }
 
-    /// Its end when the future was dropped in the middle: cancelled, not a fault. `unsettled` is
-    /// the effect of an attempt inside that nobody knows the result of.
-    fn cancelled(&self, unsettled: Option<Effect>) -> Self::End;
+    /// Its end when the future was dropped in the middle: cancelled, not a fault.
+    fn cancelled(&self, cut: Cut) -> Self::End;
 
-    /// Its end when its process died, with `unsettled` as above.
-    fn lost(&self, unsettled: Option<Effect>) -> Self::End;
+    /// Its end when its process died.
+    fn lost(&self, cut: Cut) -> Self::End;
 
     /// The span that work inside it belongs to: its own, or that of the call around it.
     fn span(&self, op: SpanId) -> SpanId {
@@ -55,19 +63,19 @@ impl Operation for ModelCall {
         Fact::ModelCallFinished { op, end: Box::new(end) }
     }
 
-    fn cancelled(&self, _unsettled: Option<Effect>) -> ModelCallEnd {
-        unanswered(ModelOutcome::Cancelled)
+    fn cancelled(&self, cut: Cut) -> ModelCallEnd {
+        unanswered(ModelOutcome::Cancelled, cut)
     }
 
-    fn lost(&self, _unsettled: Option<Effect>) -> ModelCallEnd {
-        unanswered(ModelOutcome::Lost)
+    fn lost(&self, cut: Cut) -> ModelCallEnd {
+        unanswered(ModelOutcome::Lost, cut)
     }
 }
 
 /// A model call that ended without a reply of its own.
-const fn unanswered(outcome: ModelOutcome) -> ModelCallEnd {
+const fn unanswered(outcome: ModelOutcome, cut: Cut) -> ModelCallEnd {
     let usage = Usage { input: 0, output: 0, cache_read: 0, cache_write: 0, reasoning: 0, estimated: false };
-    ModelCallEnd { outcome, reply: None, usage, error: None, attempts: 0 }
+    ModelCallEnd { outcome, reply: None, usage, error: None, attempts: cut.attempts }
 }
 
 impl Operation for ToolCallBegin {
@@ -90,26 +98,29 @@ impl Operation for ToolCallBegin {
         vec![Fact::HandedOver { cause: HandoverCause::UnknownOutcome, detail }]
     }
 
-    fn cancelled(&self, unsettled: Option<Effect>) -> ToolCallEnd {
-        self.interrupted(unsettled, ToolOutcome::Cancelled, "the session was stopped before the tool answered")
+    fn cancelled(&self, cut: Cut) -> ToolCallEnd {
+        self.interrupted(cut, ToolOutcome::Cancelled, "the session was stopped before the tool answered")
     }
 
-    fn lost(&self, unsettled: Option<Effect>) -> ToolCallEnd {
-        self.interrupted(unsettled, ToolOutcome::Lost, "the process that ran the tool died")
+    fn lost(&self, cut: Cut) -> ToolCallEnd {
+        self.interrupted(cut, ToolOutcome::Lost, "the process that ran the tool died")
     }
 }
 
 impl ToolCallBegin {
     /// An unsafe attempt that was cut off may have happened: that is its outcome, whatever cut it.
-    fn interrupted(&self, unsettled: Option<Effect>, outcome: ToolOutcome, content: &str) -> ToolCallEnd {
-        match unsettled {
-            Some(Effect::Unsafe) => self.ended(ToolOutcome::UnknownOutcome, &unknown_outcome_text(&self.tool, content)),
-            Some(Effect::Read | Effect::Idempotent) | None => self.ended(outcome, content),
+    fn interrupted(&self, cut: Cut, outcome: ToolOutcome, content: &str) -> ToolCallEnd {
+        match cut.unsettled {
+            Some(Effect::Unsafe) => {
+                self.ended(cut, ToolOutcome::UnknownOutcome, &unknown_outcome_text(&self.tool, content))
+            }
+            Some(Effect::Read | Effect::Idempotent) | None => self.ended(cut, outcome, content),
         }
     }
 
-    /// An end with an error observation and no attempt.
-    fn ended(&self, outcome: ToolOutcome, content: &str) -> ToolCallEnd {
+    /// An end with an error observation. What was attempted had arguments that fit; what is lost
+    /// is asked again, and says so then.
+    fn ended(&self, cut: Cut, outcome: ToolOutcome, content: &str) -> ToolCallEnd {
         ToolCallEnd {
             call_id: self.call_id.clone(),
             outcome,
@@ -119,9 +130,9 @@ impl ToolCallBegin {
                 tokens: crate::core::message::estimate_tokens(content),
                 whole: None,
             },
-            arguments_valid: None,
+            arguments_valid: (cut.attempts > 0 && outcome != ToolOutcome::Lost).then_some(true),
             error: None,
-            attempts: 0,
+            attempts: cut.attempts,
         }
     }
 }
@@ -156,11 +167,11 @@ impl Operation for ModelAttempt {
         Fact::ModelAttemptFinished { call: self.call, attempt: self.attempt, end }
     }
 
-    fn cancelled(&self, _unsettled: Option<Effect>) -> Self::End {
+    fn cancelled(&self, _cut: Cut) -> Self::End {
         AttemptEnd { outcome: ModelOutcome::Cancelled, error: None }
     }
 
-    fn lost(&self, _unsettled: Option<Effect>) -> Self::End {
+    fn lost(&self, _cut: Cut) -> Self::End {
         AttemptEnd { outcome: ModelOutcome::Lost, error: None }
     }
 
@@ -191,11 +202,11 @@ impl Operation for ToolAttempt {
         Fact::ToolAttemptFinished { call: self.call, attempt: self.attempt, end }
     }
 
-    fn cancelled(&self, _unsettled: Option<Effect>) -> Self::End {
+    fn cancelled(&self, _cut: Cut) -> Self::End {
         AttemptEnd { outcome: ToolOutcome::Cancelled, error: None }
     }
 
-    fn lost(&self, _unsettled: Option<Effect>) -> Self::End {
+    fn lost(&self, _cut: Cut) -> Self::End {
         AttemptEnd { outcome: ToolOutcome::Lost, error: None }
     }
 

@@ -12,7 +12,12 @@ use opentelemetry::{
 
 use super::SessionLog;
 use crate::{
-    core::{Effect, Fact, SpanId, fact::ConfirmationRequest, op::Operation, port::TraceContext},
+    core::{
+        Fact, SpanId,
+        fact::ConfirmationRequest,
+        op::{Cut, Operation},
+        port::TraceContext,
+    },
     machine::state::Open,
 };
 
@@ -45,12 +50,12 @@ impl SessionLog {
 
     /// Records the end of a process-bound operation that another process began, as lost.
     pub fn close_lost<O: Operation>(&self, op: &O, id: SpanId) {
-        self.close(op, id, op.lost(self.unsettled_effect(id)));
+        self.close(op, id, op.lost(self.cut(id)));
     }
 
-    /// The effect of an attempt inside an open operation that nobody knows the result of.
-    fn unsettled_effect(&self, id: SpanId) -> Option<Effect> {
-        self.read(|state| state.open().get(&id).and_then(Open::unsettled_effect))
+    /// What is known of an open operation that is cut off now; nothing of an attempt.
+    fn cut(&self, id: SpanId) -> Cut {
+        self.read(|state| state.open().get(&id).map(Open::cut)).unwrap_or_default()
     }
 
     /// Records the end of an operation, with whatever must not stand apart from it.
@@ -71,7 +76,7 @@ struct OpenOperation<'a, O: Operation> {
 impl<O: Operation> Drop for OpenOperation<'_, O> {
     fn drop(&mut self) {
         if let Some(op) = self.op.take() {
-            let end = op.cancelled(self.log.unsettled_effect(self.id));
+            let end = op.cancelled(self.log.cut(self.id));
             self.log.close(&op, self.id, end);
         }
     }

@@ -19,6 +19,7 @@ use crate::core::{
         ToolCallBegin, ToolCallEnd,
     },
     message::estimate_tokens,
+    op::Cut,
     spec::Effect,
 };
 
@@ -80,6 +81,8 @@ pub enum Open {
         call: ModelCall,
         /// The attempt under way.
         attempt: Option<u32>,
+        /// Attempts begun.
+        attempts: u32,
     },
     /// A tool call.
     Tool {
@@ -195,7 +198,7 @@ impl State {
             self.step = call.step;
         }
         self.context_peak = self.context_peak.max(share(call.estimated_input_tokens, call.model.context_window));
-        self.open.insert(op, Open::Model { call: call.clone(), attempt: None });
+        self.open.insert(op, Open::Model { call: call.clone(), attempt: None, attempts: 0 });
     }
 
     fn end_model_call(&mut self, op: SpanId, end: &ModelCallEnd) {
@@ -246,8 +249,9 @@ impl State {
     }
 
     fn start_model_attempt(&mut self, op: SpanId, number: u32) {
-        if let Some(Open::Model { attempt, .. }) = self.open.get_mut(&op) {
+        if let Some(Open::Model { attempt, attempts, .. }) = self.open.get_mut(&op) {
             *attempt = Some(number);
+            *attempts = number;
         }
     }
 
@@ -321,11 +325,14 @@ impl Open {
         }
     }
 
-    /// The effect of an attempt, under way or cut off, whose result nobody knows.
-    pub fn unsettled_effect(&self) -> Option<Effect> {
+    /// What is known of it if it is cut off now: its attempts, and the effect of one, under way
+    /// or cut off, whose result nobody knows.
+    pub fn cut(&self) -> Cut {
         match self {
-            Self::Model { .. } => None,
-            Self::Tool { attempt, unsettled, .. } => attempt.map(|(_, effect)| effect).or(*unsettled),
+            Self::Model { attempts, .. } => Cut { attempts: *attempts, unsettled: None },
+            Self::Tool { attempt, attempts, unsettled, .. } => {
+                Cut { attempts: *attempts, unsettled: attempt.map(|(_, effect)| effect).or(*unsettled) }
+            }
         }
     }
 }

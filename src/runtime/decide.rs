@@ -119,7 +119,9 @@ impl Runtime {
     /// Gives back a session that came to wait for a person, and stops it if somebody asked for
     /// that too late for the driver to hear.
     pub(super) async fn let_go(&self, id: SessionId, cancel: &CancellationToken) {
+        self.inner.signals.leave(id);
         self.release(id).await;
+        self.inner.live.given_back(id);
         if cancel.is_cancelled()
             && let Err(why) = self.cancel_idle(id, "caller".into()).await
         {

@@ -59,6 +59,11 @@ impl SessionHandle {
         self.cancel.cancel();
     }
 
+    /// Stops driving it here: another process took it over.
+    pub(super) fn lose(&self) {
+        self.lost.cancel();
+    }
+
     /// Waits for its end or suspension. What is returned is durable.
     ///
     /// # Errors
@@ -108,15 +113,13 @@ impl Live {
     }
 
     /// The sessions that are driven now.
-    pub(super) fn driven(&self) -> Vec<SessionId> {
-        self.lock().sessions.keys().copied().collect()
+    pub(super) fn driven(&self) -> Vec<SessionHandle> {
+        self.lock().sessions.values().cloned().collect()
     }
 
-    /// Stops driving a session that another process took over.
-    pub(super) fn lose(&self, id: SessionId) {
-        if let Some(handle) = self.lock().sessions.get(&id) {
-            handle.lost.cancel();
-        }
+    /// Notes that a session that waits for a person was given back.
+    pub(super) fn given_back(&self, id: SessionId) {
+        self.lock().suspended.retain(|left| *left != id);
     }
 
     pub(super) fn find(&self, id: SessionId) -> Option<SessionHandle> {
@@ -170,7 +173,7 @@ impl Place {
     fn close(self, id: SessionId, ended: &Result<Ended, StoreError>) {
         let mut table = self.live.lock();
         table.sessions.remove(&id);
-        if matches!(ended, Ok(Ended::Suspended)) {
+        if matches!(ended, Ok(Ended::Suspended | Ended::AwaitingConfirmation(_))) {
             table.suspended.push(id);
         }
     }

@@ -181,14 +181,16 @@ impl Runtime {
     }
 
     async fn renew(&self) {
-        let sessions = self.inner.live.driven();
-        if sessions.is_empty() {
+        let driven = self.inner.live.driven();
+        if driven.is_empty() {
             return;
         }
+        let sessions: Vec<_> = driven.iter().map(SessionHandle::id).collect();
         let process = self.inner.journal.process();
         let until = self.inner.journal.clock().now().plus(self.inner.lease);
         match self.on_store(move |store| store.renew(process, &sessions, until)).await {
-            Ok(lost) => lost.into_iter().for_each(|id| self.inner.live.lose(id)),
+            // The handles of before: the session may have been given back and taken again meanwhile.
+            Ok(lost) => driven.iter().filter(|handle| lost.contains(&handle.id())).for_each(SessionHandle::lose),
             // The next beat tries again; the lease outlives two that fail.
             Err(error) => tracing::warn!(target: "glassbox", %error, "leases could not be renewed"),
         }

@@ -15,8 +15,11 @@ use crate::{
     },
     journal::SessionLog,
     machine::state::{Confirmation, State},
-    tool::{Admitted, Refusal},
+    tool::{Admitted, Capped, Refusal, cap},
 };
+
+/// Bytes of a comment that the model reads.
+const COMMENT_BYTES: usize = 2048;
 
 /// What somebody says to a call that waits.
 #[derive(Clone, Debug)]
@@ -191,8 +194,8 @@ fn check_decision(asked: &Confirmation, now: Timestamp) -> Result<(), Refusal> {
         }
         Some(Decision::Denied) => {
             let comment = end.and_then(|end| end.comment.as_ref()).map_or(String::new(), |comment| {
-                let comment = comment.expose();
-                format!(" They say: {comment}")
+                let Capped { text, .. } = cap(comment.expose().clone(), COMMENT_BYTES);
+                format!(" They say: {text}")
             });
             let text = format!("A person said no to this call of {tool}. It was not made.{comment}");
             Err(refusal(ToolOutcome::Rejected, text))

@@ -71,7 +71,7 @@ pub fn take_up_because(log: &SessionLog, mut because: Vec<Fact>) {
 
 fn close(log: &SessionLog, id: SpanId, open: Open) {
     match open {
-        Open::Model { call, attempt } => {
+        Open::Model { call, attempt, .. } => {
             if let Some(attempt) = attempt {
                 log.close_lost(&ModelAttempt { call: id, attempt, model: call.model.name.clone() }, id);
             }

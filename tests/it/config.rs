@@ -136,6 +136,21 @@ fn the_effective_configuration_loads_to_itself_and_holds_no_secret() {
 }
 
 #[test]
+fn the_default_file_shows_every_key_that_takes_effect() {
+    fn key(line: &str) -> Option<&str> {
+        let (key, _) = line.trim_start_matches(['#', ' ', '-']).split_once(':')?;
+        key.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_').then_some(key)
+    }
+    let shown: std::collections::BTreeSet<_> = glassbox::config::DEFAULT_YAML.lines().filter_map(key).collect();
+    let effective = Config::embedded().effective_yaml();
+    let keys: Vec<_> = effective.lines().filter_map(key).collect();
+    assert!(keys.len() > 50, "found only {keys:?}");
+    for key in keys {
+        assert!(shown.contains(key), "default.yaml does not show {key}");
+    }
+}
+
+#[test]
 fn a_fingerprint_moves_with_what_an_agent_runs_on_and_with_nothing_else() {
     let first = Config::embedded();
     let print = first.agent_fingerprint("bank").expect("it is declared");

@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use crate::process::Home;
+use crate::process::{Home, Running, have};
 
 const BLOCK: &str = "Заблокируй мою карту";
 const BLOCKED: &str = "Готово: карта заблокирована.";
@@ -117,4 +117,34 @@ fn the_service_shows_what_waits_and_takes_one_decision() {
     assert_eq!(server.post(&format!("/v1/sessions/{id}/cancel"), "").status, 202);
     server.get_until(&format!("/v1/sessions/{id}"), |answer| answer.json()["status"] == "cancelled");
     assert_eq!(server.stop().code, Some(0));
+}
+
+/// `run` on a real terminal at which somebody types this.
+fn at_a_terminal(home: &Home, typed: &str) -> crate::process::Finished {
+    let mut command = std::process::Command::new("sh");
+    home.dress(&mut command);
+    let run = format!("{} run '{BLOCK}'", env!("CARGO_BIN_EXE_glassbox"));
+    let script = format!("printf '{typed}' | script -qec \"{run}\" /dev/null");
+    Running::start(command.args(["-c", &script]).env("TERM", "xterm-256color")).end()
+}
+
+#[test]
+fn at_a_terminal_the_person_is_asked() {
+    if !have("script") {
+        return;
+    }
+    let home = bank();
+    let yes = at_a_terminal(&home, "y\\n");
+    assert_eq!(yes.code, Some(0), "{yes:?}");
+    assert!(yes.out.contains("run it? [y/N]") && yes.out.contains(BLOCKED), "{}", yes.out);
+    assert_eq!(blocks(&home), (1, "blocked".to_owned()));
+
+    let no = at_a_terminal(&home, "n\\n");
+    assert_eq!(no.code, Some(0), "{no:?}");
+    assert!(no.out.contains("A person said no to this call of card_block"), "{}", no.out);
+    // Whoever goes away leaves it waiting.
+    let gone = at_a_terminal(&home, "");
+    assert_eq!(gone.code, Some(4), "{gone:?}");
+    assert!(gone.out.contains("glassbox session confirm sess_"), "{}", gone.out);
+    assert_eq!(blocks(&home).0, 1);
 }

@@ -149,13 +149,7 @@ fn a_service_on_a_full_disk_goes_red_waits_and_recovers() {
     assert_eq!(red.status, 503, "{red:?}");
     assert_eq!(red.header("content-type"), Some("application/problem+json"));
     assert!(red.json()["detail"].as_str().unwrap().contains("the journal cannot write"), "{red:?}");
-    let errors = server.get_until("/metrics", |answer| {
-        answer
-            .body
-            .lines()
-            .any(|line| line.starts_with("glassbox_journal_errors_total{kind=\"full\"}") && !line.ends_with(" 0"))
-    });
-    assert_eq!(errors.status, 200);
+    server.get_until("/metrics", |answer| is_full(&answer.body));
     let refused = server.post("/v1/sessions", &json!({"task": "quick"}).to_string());
     assert_eq!((refused.status, refused.header("retry-after")), (503, Some("5")), "{refused:?}");
     assert!(refused.json()["detail"].as_str().unwrap().contains("the journal cannot write"), "{refused:?}");
@@ -176,6 +170,30 @@ fn a_service_on_a_full_disk_goes_red_waits_and_recovers() {
         let place = (event["session_id"].to_string(), event["seq"].as_u64().unwrap());
         assert!(seen.insert(place), "a line came twice: {line}");
     }
+}
+
+/// Whoever finds the disk full first waits for room, and nobody is told of what is not kept.
+#[test]
+fn a_task_that_finds_the_disk_full_begins_when_there_is_room() {
+    let Some((home, disk)) = on_a_disk(CONFIG) else { return };
+    let server = home.serve();
+    assert_eq!(server.run("quick")["answer"], "Quick.");
+    disk.fill();
+    let begun = std::thread::scope(|scope| {
+        let client = *server;
+        let asking = scope.spawn(move || client.begin("quick"));
+        server.get_until("/metrics", |answer| is_full(&answer.body));
+        assert!(!asking.is_finished(), "nothing is promised that is not kept");
+        disk.relieve();
+        asking.join().unwrap()
+    });
+    server.get_until(&format!("/v1/sessions/{begun}"), |answer| answer.json()["status"] == "done");
+}
+
+/// Whether a commit failed for want of room.
+fn is_full(metrics: &str) -> bool {
+    let counter = "glassbox_journal_errors_total{kind=\"full\"}";
+    metrics.lines().any(|line| line.starts_with(counter) && !line.ends_with(" 0"))
 }
 
 #[test]

@@ -88,3 +88,15 @@ fn the_two_ways_to_begin_differ_where_they_must() {
     assert_eq!((run.events, serve.events), (Events::Off, Events::Stdout));
     assert_eq!(run.data_dir, Path::new("a"));
 }
+
+#[test]
+fn the_readme_shows_the_tool_of_the_example_as_it_is() {
+    let read = |name: &str| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+        std::fs::read_to_string(path).expect("a file of the repository")
+    };
+    let (readme, example) = (read("README.md"), read("examples/own_tool.rs"));
+    let (_, block) = readme.split_once("```rust\n").expect("a block of Rust");
+    let (tool, _) = block.split_once("\n}\n").expect("a whole function");
+    assert!(example.contains(tool), "README.md shows another tool than examples/own_tool.rs:\n{tool}");
+}

@@ -8,6 +8,7 @@ use std::{
     io::{BufRead as _, BufReader, Read, Write as _},
     marker::PhantomData,
     net::{SocketAddr, TcpStream},
+    ops::Deref,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     sync::mpsc::{Receiver, RecvTimeoutError, channel},
@@ -53,9 +54,15 @@ pub struct Lines {
 /// `glassbox serve`, ready to be asked.
 pub struct Server<'home> {
     pub process: Running,
-    address: SocketAddr,
+    client: Client,
     /// It cannot outlive its folder.
     home: PhantomData<&'home Home>,
+}
+
+/// Asks a service. Copies may ask from other threads.
+#[derive(Clone, Copy, Debug)]
+pub struct Client {
+    address: SocketAddr,
 }
 
 /// An answer of the service.
@@ -158,7 +165,7 @@ impl Home {
     pub fn serving(&self, mut process: Running) -> Server<'_> {
         let line = process.err.until(|line| line.contains("listens on http://"));
         let address = line.split("http://").nth(1).and_then(|rest| rest.split_whitespace().next()).unwrap();
-        Server { address: address.parse().unwrap(), process, home: PhantomData }
+        Server { client: Client { address: address.parse().unwrap() }, process, home: PhantomData }
     }
 }
 
@@ -248,7 +255,23 @@ impl Lines {
     }
 }
 
+impl Deref for Server<'_> {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
 impl Server<'_> {
+    /// Asks it to stop, and waits until it has.
+    pub fn stop(self) -> Finished {
+        self.process.signal("TERM");
+        self.process.end()
+    }
+}
+
+impl Client {
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
@@ -304,12 +327,6 @@ impl Server<'_> {
             thread::sleep(Duration::from_millis(5));
         }
         panic!("{path} never answers as wanted: {last:?}");
-    }
-
-    /// Asks it to stop, and waits until it has.
-    pub fn stop(self) -> Finished {
-        self.process.signal("TERM");
-        self.process.end()
     }
 }
 

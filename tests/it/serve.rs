@@ -161,6 +161,10 @@ fn every_error_is_a_problem() {
     for broken in ["", "{", "not json", "{\"task\": \"x\",}", "\u{0}"] {
         assert_problem(&post(broken), 400, "JSON");
     }
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    assert_problem(&post(&task("x", json!({})).replace("\"x\"", &deep)), 422, "task");
+    assert_problem(&post(&format!("{{\"task\": \"x\", \"metadata\": {{\"deep\": {deep}}}}}")), 400, "recursion");
+    assert_problem(&post(r#"{"task": "x", "task": "y"}"#), 422, "duplicate");
     assert_problem(&post("[]"), 422, "JSON object");
     assert_problem(&post("{}"), 422, "task");
     assert_problem(&post(r#"{"task": 5}"#), 422, "string");
@@ -188,6 +192,28 @@ fn every_error_is_a_problem() {
         }
     }
     assert_eq!(server.get("/v1/sessions").json()["sessions"], json!([]), "no mistake began a session");
+}
+
+#[test]
+fn only_so_many_sessions_run_at_once() {
+    let home = home().variable("GLASSBOX__SERVER__MAX_SESSIONS", "1");
+    let server = home.serve();
+    let first = id(&server.post("/v1/sessions", &json!({"agent": "slow", "task": "for ever"}).to_string()));
+    let second = server.post("/v1/sessions", &task("hi", json!({})));
+    assert_problem(&second, 503, "1 sessions run already");
+    assert_eq!(second.header("retry-after"), Some("1"));
+    server.post(&format!("/v1/sessions/{first}/cancel"), "");
+    server.get_until(&format!("/v1/sessions/{first}"), |answer| answer.json()["status"] == "cancelled");
+    assert_eq!(server.post("/v1/sessions?wait=15s", &task("hi", json!({}))).status, 200, "its place is free again");
+}
+
+#[test]
+fn a_wait_is_shorter_than_the_longest_request() {
+    let home = home().variable("GLASSBOX__SERVER__REQUEST_TIMEOUT", "1s");
+    let server = home.serve();
+    let body = json!({"agent": "slow", "task": "for ever"}).to_string();
+    let answer = server.post("/v1/sessions?wait=30s", &body);
+    assert_eq!((answer.status, &answer.json()["status"]), (202, &"running".into()), "{answer:?}");
 }
 
 #[test]

@@ -182,3 +182,11 @@ fn observe_has_a_handful_of_call_sites() {
     let outside: Vec<_> = sites.iter().filter(|site| !["session", "policy", "http"].contains(&site.as_str())).collect();
     assert!(outside.is_empty(), "operations are observed in {outside:?}");
 }
+
+#[test]
+fn architecture_shows_the_same_table() {
+    let rows: Vec<_> = ROWS.iter().map(|row| row.join(", ")).collect();
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("ARCHITECTURE.md")).expect("the page");
+    let shown: String = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(shown.contains(&rows.join(" < ")), "ARCHITECTURE.md must show: {}", rows.join(" < "));
+}
