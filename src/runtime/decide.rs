@@ -59,9 +59,8 @@ impl Runtime {
             let place = self.inner.live.reserve().map_err(NotResumed::from)?;
             match self.take(id).await {
                 Ok((log, taken)) => return self.decide_on(place, log, taken, say).await,
-                Err(NotResumed::Held { .. }) => drop(place),
-                // It ended meanwhile; the next look says what became of the call.
-                Err(NotResumed::Ended(_)) => {}
+                // Somebody is at it, or it ended meanwhile; the next look says what became of the call.
+                Err(NotResumed::Held { .. } | NotResumed::Ended(_)) => drop(place),
                 Err(why) => return Err(why.into()),
             }
             tokio::time::sleep(PAUSE).await;

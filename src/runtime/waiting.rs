@@ -68,7 +68,14 @@ impl Runtime {
         for row in rows {
             let due = match self.inner.watched.due(&row) {
                 Some(due) => due,
-                None => self.watch(&row).await?,
+                None => match self.watch(&row).await {
+                    Ok(due) => due,
+                    // One journal that cannot be read keeps no other from its end.
+                    Err(error) => {
+                        tracing::warn!(target: "glassbox", session = %row.id, %error, "not looked at");
+                        continue;
+                    }
+                },
             };
             if due > self.inner.journal.clock().now() {
                 continue;

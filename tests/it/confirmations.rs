@@ -81,8 +81,12 @@ struct Place {
 
 impl Place {
     fn new() -> Self {
+        Self::scripted(SCRIPT)
+    }
+
+    fn scripted(script: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        std::fs::write(folder.path().join("payer.yaml"), SCRIPT).expect("a writable folder");
+        std::fs::write(folder.path().join("payer.yaml"), script).expect("a writable folder");
         Self { folder, clock: Arc::new(PausedClock::new()), paid: Arc::default() }
     }
 
@@ -277,6 +281,38 @@ async fn what_nobody_decides_expires_by_itself_in_whichever_process_lives() {
     assert!(matches!(&entries.last().expect("facts").fact, Fact::SessionFinished(end) if end.active_ms < 1000));
     tokio::time::sleep(Duration::from_secs(20)).await;
     assert_eq!(metric(&keeper, "glassbox_confirmations_pending"), 0.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_calls_are_decided_in_two_processes_and_the_last_makes_it_go_on() {
+    let place = Place::scripted(
+        "
+name: payer
+usage: {input: 10, output: 5}
+rules:
+  - when: {call_count: 0}
+    calls: [{tool: pay, arguments: {amount: 5}}, {tool: pay, arguments: {amount: 6}}]
+  - text: done
+",
+    );
+    let first = place.process();
+    let mut handle = first.open(Task::new("pay", customer())).await.expect("it begins");
+    let id = handle.id();
+    assert!(matches!(handle.ended().await, Ok(Ended::AwaitingConfirmation(calls)) if calls.len() == 2));
+    let second = place.process();
+    let settled = second.decide(id, Say { call_id: "call_1_2".into(), ..say(true) }).await.expect("it is decided");
+    assert!(settled.handle.is_none(), "the other call still waits");
+    assert_eq!((metric(&second, "glassbox_sessions_active"), place.paid()), (0.0, 0));
+    assert_eq!(metric(&second, "glassbox_confirmations_pending"), 1.0);
+    assert_eq!(second.orphans().await.expect("readable"), []);
+
+    let settled = first.decide(id, say(false)).await.expect("it is decided");
+    assert_eq!(end(settled.handle).await.status, SessionStatus::Done);
+    let entries = journal(&first, id);
+    assert_eq!((count(&entries, "session_resumed"), place.paid()), (1, 1));
+    let mut ends = outcomes(&entries);
+    ends.sort_by_key(|outcome| outcome.label());
+    assert_eq!(ends, [ToolOutcome::Ok, ToolOutcome::Rejected]);
 }
 
 #[tokio::test(start_paused = true)]
