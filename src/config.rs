@@ -38,7 +38,7 @@ pub use self::{
     report::{Mistake, Place, Report},
     resilience::{CircuitBreaker, Exception, RateLimits, RetryPolicy, ToolRate},
     service::{Auth, Privacy, Server, Store, Synchronous},
-    telemetry::{Events, Otlp, Protocol, Telemetry},
+    telemetry::{Events, Otlp, Protocol, Sampling, Telemetry},
 };
 
 /// The built-in configuration, the bank assistant; it names every key, with a line on each.

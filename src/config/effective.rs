@@ -193,6 +193,8 @@ fn telemetry(telemetry: &Telemetry) -> Value {
         "service_name": telemetry.service_name,
         "resource_attributes": named(&telemetry.resource_attributes, |value| json!(value)),
         "sample_ratio": telemetry.sample_ratio,
+        "sampling": telemetry.sampling.label(),
+        "slow_session": write_duration(telemetry.slow_session),
         "events": telemetry.events.as_ref().map(|events| match events {
             Events::Stdout => "stdout".to_owned(),
             Events::Off => "none".to_owned(),

@@ -25,6 +25,10 @@ pub struct Telemetry {
     pub resource_attributes: BTreeMap<String, String>,
     /// Share of sessions whose traces are exported, 0 to 1.
     pub sample_ratio: f64,
+    /// When it is decided which traces are exported.
+    pub sampling: Sampling,
+    /// Under tail sampling, a session active for so long is exported whatever the share.
+    pub slow_session: Duration,
     /// Where the JSON events go; none leaves it to the command: `serve` writes them to the standard
     /// output, `run` nowhere.
     pub events: Option<Events>,
@@ -49,6 +53,26 @@ pub struct Otlp {
     pub queue_size: usize,
     /// Spans of one request at the most.
     pub batch_size: usize,
+}
+
+/// When it is decided which traces are exported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sampling {
+    /// When the session begins, by its share.
+    #[default]
+    Head,
+    /// When it ends: all that went wrong or were slow, and a share of the rest.
+    Tail,
+}
+
+impl Sampling {
+    /// The word in configuration.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Head => "head",
+            Self::Tail => "tail",
+        }
+    }
 }
 
 /// The two ways that OTLP is sent.
@@ -99,6 +123,12 @@ pub(super) fn read(section: &Section<'_>, otel: &Otel<'_>, vault: Vault<'_>) -> 
         resource_attributes,
         sample_ratio: if section.has("sample_ratio") { ratio } else { otel.sample_ratio("telemetry.sample_ratio") }
             .unwrap_or(1.0),
+        sampling: section
+            .get("sampling", scalar::word(&[Sampling::Head, Sampling::Tail].map(|word| (word.label(), word))))
+            .unwrap_or_default(),
+        slow_session: section
+            .get("slow_session", scalar::duration(Duration::from_millis(1), Duration::from_secs(86_400)))
+            .unwrap_or(Duration::from_secs(30)),
         events: section.get("events", events),
         log: section.get("log", directives).unwrap_or_else(|| "info".to_owned()),
     }

@@ -120,6 +120,12 @@ hex_id!(
 );
 
 impl SessionId {
+    /// A fair draw with this chance of true, the same in every process: the id is random.
+    pub fn is_drawn(self, chance: f64) -> bool {
+        let draw = u32::from_be_bytes([self.0[0], self.0[1], self.0[2], self.0[3]]);
+        f64::from(draw) < chance * (f64::from(u32::MAX) + 1.0)
+    }
+
     /// The trace of this session, unless it joins a caller's.
     pub const fn trace_id(self) -> TraceId {
         TraceId(self.0)

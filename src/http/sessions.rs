@@ -88,7 +88,9 @@ pub(super) async fn create(
         let _ = tokio::time::timeout(limit, handle.ended()).await;
     }
     let report = find(&api, id).await?.ok_or_else(|| Problem::no_session(&id.to_string()))?;
-    let status = if report.status.is_final() { StatusCode::OK } else { StatusCode::ACCEPTED };
+    // Who did not ask to wait gets the same answer however fast the session is.
+    let ended = wait.is_some() && report.status.is_final();
+    let status = if ended { StatusCode::OK } else { StatusCode::ACCEPTED };
     Ok((status, [(header::LOCATION, format!("/v1/sessions/{id}"))], Json(report)).into_response())
 }
 

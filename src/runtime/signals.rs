@@ -9,7 +9,7 @@ use crate::{
     core::{Entry, SessionId, Sink, port::Entropy},
     signal::{
         Feed, KeyedHash, Lines, MetricLabels, Metrics, hash, lines, metrics,
-        otlp::{self, Pipeline, SpanCounters},
+        otlp::{self, Pipeline, SpanCounters, TailRule},
     },
 };
 
@@ -44,6 +44,7 @@ pub(super) struct Signals {
     lines: Option<Lines>,
     pipeline: Option<Pipeline>,
     sample_ratio: f64,
+    tail: bool,
     filter: String,
 }
 
@@ -63,7 +64,8 @@ impl Signals {
             Some(otlp) => Some(start_pipeline(&config.telemetry, otlp, &metrics)?),
         };
         let (sample_ratio, filter) = (config.telemetry.sample_ratio, config.telemetry.log.clone());
-        Ok(Self { metrics, feed, lines, pipeline, sample_ratio, filter })
+        let tail = config.telemetry.sampling == config::Sampling::Tail;
+        Ok(Self { metrics, feed, lines, pipeline, sample_ratio, tail, filter })
     }
 
     /// Reads the journal of a session that goes on here, before its next fact is recorded.
@@ -109,15 +111,15 @@ impl Signals {
     }
 
     pub(super) fn diagnostics(&self) -> Diagnostics {
-        Diagnostics::new(&self.filter, self.pipeline.clone())
+        // Spans of foreign code are not in the journal, so no decision at the end could reach them.
+        let pipeline = self.pipeline.clone().filter(|_| !self.tail);
+        Diagnostics::new(&self.filter, pipeline)
     }
 
-    /// The head decision for a new session: its id is random, so its first bits are a fair draw,
-    /// the same in every process.
+    /// The head decision for a new session; under tail sampling every trace says that it is
+    /// sampled, and is decided for at its end.
     pub(super) fn samples(&self, id: SessionId) -> bool {
-        let bytes = id.to_bytes();
-        let draw = u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-        f64::from(draw) < self.sample_ratio * (f64::from(u32::MAX) + 1.0)
+        self.tail || id.is_drawn(self.sample_ratio)
     }
 
     /// Writes out what is left; telemetry is the last to stop.
@@ -192,6 +194,8 @@ fn start_pipeline(
         resource: telemetry.resource_attributes.clone().into_iter().collect(),
         queue_size: config.queue_size,
         batch_size: config.batch_size,
+        tail: (telemetry.sampling == config::Sampling::Tail)
+            .then_some(TailRule { slow: telemetry.slow_session, share: telemetry.sample_ratio }),
         ..defaults
     };
     // A span that the collector refused and one that found no room are both lost to the reader.

@@ -11,6 +11,7 @@ mod lane;
 mod layer;
 mod ledger;
 mod rejected;
+mod tail;
 
 use std::{
     fmt,
@@ -28,7 +29,8 @@ use prometheus::IntCounter;
 use tracing::Subscriber;
 use tracing_subscriber::{Layer, registry::LookupSpan};
 
-use self::{lane::Lane, ledger::Ledger};
+pub use self::tail::TailRule;
+use self::{lane::Lane, ledger::Ledger, tail::Tail};
 use super::spans::SpanFold;
 use crate::core::{Entry, Fact, Sensitive, SessionId, Sink};
 
@@ -59,6 +61,9 @@ pub struct Config {
     pub batch_size: usize,
     /// How long a span waits for others to fill its batch.
     pub schedule_delay: Duration,
+    /// Decide at the end of each session whether its trace is sent; else every span is sent when
+    /// it ends.
+    pub tail: Option<TailRule>,
 }
 
 /// The transports of OTLP.
@@ -134,7 +139,7 @@ pub enum Error {
 #[derive(Clone)]
 pub struct Pipeline {
     lane: Arc<Lane>,
-    fold: Arc<Mutex<SpanFold>>,
+    fold: Arc<Mutex<Fold>>,
     ledger: Arc<Ledger>,
     provider: SdkTracerProvider,
 }
@@ -142,8 +147,15 @@ pub struct Pipeline {
 /// Folds committed facts and gives the spans to the lane.
 struct SpanSink {
     lane: Arc<Lane>,
-    fold: Arc<Mutex<SpanFold>>,
+    fold: Arc<Mutex<Fold>>,
     ledger: Arc<Ledger>,
+}
+
+/// Facts into spans that are to be sent.
+#[derive(Default)]
+struct Fold {
+    spans: SpanFold,
+    tail: Option<Tail>,
 }
 
 impl Config {
@@ -161,6 +173,7 @@ impl Config {
             queue_bytes: 32 << 20,
             batch_size: 128,
             schedule_delay: Duration::from_secs(1),
+            tail: None,
         }
     }
 
@@ -191,6 +204,7 @@ impl Pipeline {
     pub fn start_with_ack(config: Config, counters: SpanCounters, on_ack: Option<OnAck>) -> Result<Self, Error> {
         crypto::install();
         let resource = config.resource();
+        let fold = Fold { spans: SpanFold::new(), tail: config.tail.map(Tail::new) };
         let lane = Arc::new(Lane::new(&config, counters));
         let ledger = Arc::new(Ledger::default());
         let on_ack: OnAck = {
@@ -210,7 +224,7 @@ impl Pipeline {
             .with_sampler(Sampler::ParentBased(Box::new(Sampler::AlwaysOff)))
             .with_span_processor(layer::Tap::new(Arc::clone(&lane)))
             .build();
-        Ok(Self { lane, fold: Arc::default(), ledger, provider })
+        Ok(Self { lane, fold: Arc::new(Mutex::new(fold)), ledger, provider })
     }
 
     /// The sink that turns facts into spans.
@@ -239,7 +253,7 @@ impl Pipeline {
 
     /// Drops what is held of a session that another process goes on with.
     pub fn forget(&self, session: SessionId) {
-        lock(&self.fold).forget(session);
+        lock(&self.fold).spans.forget(session);
     }
 
     /// Takes a span that is ended; false where it found no room and was counted as dropped.
@@ -296,8 +310,13 @@ impl Sink for SpanSink {
 }
 
 /// Folds one fact and sends the span that it closes.
-fn send(fold: &mut SpanFold, ledger: &Ledger, lane: &Lane, entry: &Entry) {
-    if let Some(span) = fold.apply(entry) {
+fn send(fold: &mut Fold, ledger: &Ledger, lane: &Lane, entry: &Entry) {
+    let closed = fold.spans.apply(entry);
+    let decided = match &mut fold.tail {
+        Some(tail) => tail.take(entry, closed),
+        None => closed.into_iter().collect(),
+    };
+    for span in decided {
         ledger.sent(span.span_context.trace_id(), span.span_context.span_id());
         lane.offer(span);
     }
@@ -313,6 +332,6 @@ impl fmt::Debug for Pipeline {
 }
 
 /// A fold that panicked half-way holds at worst a call too many, so its lock stays good.
-fn lock(fold: &Mutex<SpanFold>) -> std::sync::MutexGuard<'_, SpanFold> {
+fn lock(fold: &Mutex<Fold>) -> std::sync::MutexGuard<'_, Fold> {
     fold.lock().unwrap_or_else(PoisonError::into_inner)
 }

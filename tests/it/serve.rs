@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::process::{Answer, Home, have};
+use crate::process::{Answer, Home, Server, have};
 
 const QUESTION: &str = "Сколько я потратил на такси в сентябре?";
 const ANSWER: &str = "Такси в сентябре: 2 поездки, 5000 ₸.";
@@ -59,6 +59,14 @@ fn task(text: &str, more: Value) -> String {
 
 fn id(answer: &Answer) -> String {
     answer.json()["session_id"].as_str().unwrap().to_owned()
+}
+
+/// Begins a session of the slow agent and waits until its model is asked.
+fn begin_thinking(server: &Server<'_>, task: &str) -> String {
+    let session = id(&server.post("/v1/sessions", &json!({"agent": "slow", "task": task}).to_string()));
+    let journal = format!("/v1/sessions/{session}/journal");
+    server.get_until(&journal, |answer| answer.body.contains("model_attempt_started"));
+    session
 }
 
 #[test]
@@ -289,7 +297,7 @@ fn a_scrape_is_clean_and_knows_the_traffic() {
 fn a_stop_lets_sessions_reach_the_end_of_their_step() {
     let home = home();
     let server = home.serve();
-    let session = id(&server.post("/v1/sessions", &json!({"agent": "slow", "task": "two steps"}).to_string()));
+    let session = begin_thinking(&server, "two steps");
     server.process.signal("TERM");
     let red = server.get_until("/readyz", |answer| answer.status != 200);
     assert_problem(&red, 503, "stopping");
@@ -328,7 +336,7 @@ fn fact_name(entry: &Value) -> String {
 fn a_stop_waits_no_longer_than_the_grace_period() {
     let home = home().variable("GLASSBOX__SERVER__GRACE_PERIOD", "1s");
     let server = home.serve();
-    server.post("/v1/sessions", &json!({"agent": "slow", "task": "for ever"}).to_string());
+    begin_thinking(&server, "for ever");
     let finished = server.stop();
     assert_eq!(finished.code, Some(0), "{}", finished.err);
     assert!(finished.err.contains("the grace period ended in the middle of a step"), "{}", finished.err);
