@@ -90,6 +90,14 @@ impl Signals {
         }
     }
 
+    /// Forgets a session that waited for a person: it is decided, perhaps elsewhere.
+    pub(super) fn abandon(&self, session: SessionId) {
+        self.metrics.forget_waiting(session);
+        if let Some(pipeline) = &self.pipeline {
+            pipeline.forget_sent(session);
+        }
+    }
+
     /// The sinks for the journal's writer, in their order.
     pub(super) fn sinks(&self) -> Vec<Box<dyn Sink>> {
         let spans = self.pipeline.as_ref().map(Pipeline::sink);

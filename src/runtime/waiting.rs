@@ -62,7 +62,7 @@ impl Runtime {
     async fn expire_due(&self) -> Result<(), StoreError> {
         let rows = self.awaiting().await?;
         for gone in self.inner.watched.keep(&rows) {
-            self.metrics().forget_waiting(gone);
+            self.inner.signals.abandon(gone);
         }
         let mut taken = 0;
         for row in rows {
