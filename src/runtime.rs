@@ -9,6 +9,7 @@ mod diagnostics;
 mod exports;
 mod live;
 mod resume;
+mod retention;
 mod setup;
 mod signals;
 mod spawn;
@@ -28,6 +29,7 @@ pub use self::{
     diagnostics::Diagnostics,
     live::SessionHandle,
     resume::{DEFAULT_LEASE, NotResumed},
+    retention::{Eraser, Erasure, Held},
     setup::{Own, OwnTool, Setup},
     spawn::spawn,
 };
@@ -145,6 +147,7 @@ struct Inner {
     draining: CancellationToken,
     stopped: CancellationToken,
     lease: Duration,
+    retention: Option<Duration>,
 }
 
 impl Task {
@@ -201,6 +204,7 @@ impl Runtime {
             draining: CancellationToken::new(),
             stopped: CancellationToken::new(),
             lease: config.server.lease,
+            retention: config.retention.sessions,
         };
         let runtime = Self { inner: Arc::new(inner) };
         runtime.keep_leases();

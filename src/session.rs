@@ -4,6 +4,7 @@
 
 mod agent;
 mod driver;
+mod export;
 mod report;
 mod resume;
 mod tools;
@@ -11,6 +12,7 @@ mod tools;
 pub use self::{
     agent::{Agent, NewSession},
     driver::{Ended, Signals, drive},
+    export::{EXPORT_VERSION, ExportError, all_ids, export},
     report::{SessionReport, SessionRow},
     resume::{PromptError, beginning, own_prompt, take_up},
 };

@@ -74,7 +74,7 @@ pub(super) async fn resume(global: Global, id: Option<String>) -> anyhow::Result
     close(&runtime, code).await
 }
 
-fn start(global: &Global, config: &Config, surface: &'static str) -> anyhow::Result<Runtime> {
+pub(super) fn start(global: &Global, config: &Config, surface: &'static str) -> anyhow::Result<Runtime> {
     let setup = Setup { surface, ..Setup::run(&global.data_dir) };
     let runtime = Runtime::start(config, setup)?;
     runtime.diagnostics().install();
@@ -82,7 +82,7 @@ fn start(global: &Global, config: &Config, surface: &'static str) -> anyhow::Res
 }
 
 /// Stops in order; what went wrong before is told first.
-async fn close(runtime: &Runtime, code: anyhow::Result<u8>) -> anyhow::Result<u8> {
+pub(super) async fn close(runtime: &Runtime, code: anyhow::Result<u8>) -> anyhow::Result<u8> {
     let stopped = runtime.stop(GRACE).await;
     let code = code?;
     stopped.context("the journal could not be closed")?;
@@ -147,7 +147,7 @@ fn report(id: SessionId, end: &SessionEnd, json: bool) -> u8 {
 }
 
 /// The session as JSON, in the words of the API.
-fn summary(id: SessionId, end: &SessionEnd) -> serde_json::Value {
+pub(super) fn summary(id: SessionId, end: &SessionEnd) -> serde_json::Value {
     json!({
         "session_id": id,
         "trace_id": id.trace_id(),

@@ -77,7 +77,8 @@ impl Steps {
             | Fact::ToolAttemptStarted { .. }
             | Fact::ToolAttemptFinished { .. }
             | Fact::ProcessStarted { .. }
-            | Fact::ProcessStopped { .. } => Vec::new(),
+            | Fact::ProcessStopped { .. }
+            | Fact::SessionsErased { .. } => Vec::new(),
         }
     }
 

@@ -13,7 +13,8 @@ pub use self::{
     call::{AttemptEnd, CallPurpose, ModelCall, ModelCallEnd, ModelOutcome, Observation, ToolCallBegin, ToolCallEnd},
     limit::{HandoverCause, Limit},
     session::{
-        Language, ModelInfo, PromptRef, SessionEnd, SessionStarted, SessionSummary, SpanLink, SuspendCause, TraceStart,
+        EraseCause, Language, ModelInfo, PromptRef, SessionEnd, SessionStarted, SessionSummary, SpanLink, SuspendCause,
+        TraceStart,
     },
 };
 use super::{
@@ -153,6 +154,13 @@ pub enum Fact {
         /// Sessions that it left suspended.
         suspended: u64,
     },
+    /// System journal: sessions were removed from the store, for good.
+    SessionsErased {
+        /// How many.
+        count: u64,
+        /// Why.
+        cause: EraseCause,
+    },
 }
 
 impl Fact {
@@ -176,6 +184,7 @@ impl Fact {
             Self::SessionFinished(_) => "session_finished",
             Self::ProcessStarted { .. } => "process_started",
             Self::ProcessStopped { .. } => "process_stopped",
+            Self::SessionsErased { .. } => "sessions_erased",
         }
     }
 }

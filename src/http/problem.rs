@@ -31,13 +31,13 @@ impl Problem {
     }
 
     /// Adds a member that programs can read.
-    fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+    pub(super) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.more.insert(name.to_owned(), value.into());
         self
     }
 
     /// Says when to come back.
-    fn retry_after(mut self, seconds: u32) -> Self {
+    pub(super) fn retry_after(mut self, seconds: u32) -> Self {
         self.retry_after = Some(seconds);
         self
     }

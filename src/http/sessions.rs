@@ -148,7 +148,7 @@ pub(super) async fn cancel(State(api): State<Api>, Path(id): Path<String>) -> Re
 }
 
 /// The caller's session; another's is as none.
-async fn find(api: &Api, id: SessionId) -> Result<Option<SessionReport>, Problem> {
+pub(super) async fn find(api: &Api, id: SessionId) -> Result<Option<SessionReport>, Problem> {
     let entries = load(api, id).await?;
     Ok(SessionReport::of(&entries).filter(|report| report.owner == api.options.principal.id))
 }
@@ -158,7 +158,7 @@ async fn load(api: &Api, id: SessionId) -> Result<Vec<Entry>, Problem> {
 }
 
 /// Reads the store off the async threads.
-async fn read<T: Send + 'static>(
+pub(super) async fn read<T: Send + 'static>(
     api: &Api,
     read: impl FnOnce(&dyn crate::core::Store) -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, Problem> {

@@ -7,7 +7,7 @@ use tokio::time::MissedTickBehavior;
 use super::{Refused, Runtime, SessionHandle, spawn};
 use crate::{
     core::{
-        Principal, SessionId, StreamId, Timestamp,
+        Fact, Principal, SessionId, StreamId, Timestamp,
         id::ProcessId,
         lease::{LeaseEpoch, LeaseGrant},
         port::{StoreError, StoreErrorKind},
@@ -68,11 +68,26 @@ impl Runtime {
     /// # Errors
     /// Why it is not resumed here.
     pub async fn resume(&self, id: SessionId) -> Result<SessionHandle, NotResumed> {
+        self.take_over(id, None).await
+    }
+
+    /// Takes up a session that nobody drives, only to end it as cancelled.
+    ///
+    /// # Errors
+    /// Why it is not ended here.
+    pub async fn cancel_left(&self, id: SessionId, by: &str) -> Result<SessionHandle, NotResumed> {
+        self.take_over(id, Some(Fact::CancelRequested { by: by.into() })).await
+    }
+
+    async fn take_over(&self, id: SessionId, with: Option<Fact>) -> Result<SessionHandle, NotResumed> {
         let place = self.inner.live.reserve()?;
         let lease = self.acquire(id).await?;
         match self.reopen(id, lease).await {
             Ok((log, taken)) => {
                 take_up(&log);
+                if let Some(fact) = with {
+                    log.record(fact);
+                }
                 log.flush().await?;
                 Ok(place.drive(log, taken, self.inner.draining.clone()))
             }
@@ -122,9 +137,11 @@ impl Runtime {
         self.on_store(move |store| store.expired(now)).await
     }
 
-    /// Sends again the traces that did not arrive, and takes up what nobody drives, round after round, until the process stops.
+    /// Sends again the traces that did not arrive, takes up what nobody drives and erases what
+    /// was kept long enough, round after round, until the process stops.
     pub fn keep_sessions(&self) {
         self.send_again();
+        self.keep_retention();
         let runtime = self.clone();
         spawn(async move {
             let mut rounds = tokio::time::interval(runtime.inner.lease / 3);
@@ -215,7 +232,7 @@ pub(super) struct Taken {
     pub(super) principal: Arc<Principal>,
 }
 
-fn panicked() -> StoreError {
+pub(super) fn panicked() -> StoreError {
     StoreError { kind: StoreErrorKind::Io, detail: "a call of the store panicked".into() }
 }
 

@@ -127,7 +127,8 @@ impl<I> Memory<I> {
             | Fact::HandedOver { .. }
             | Fact::SessionFinished(_)
             | Fact::ProcessStarted { .. }
-            | Fact::ProcessStopped { .. } => {}
+            | Fact::ProcessStopped { .. }
+            | Fact::SessionsErased { .. } => {}
         }
     }
 
@@ -168,7 +169,8 @@ impl<I> Memory<I> {
             | Fact::LimitReached { .. }
             | Fact::HandedOver { .. }
             | Fact::ProcessStarted { .. }
-            | Fact::ProcessStopped { .. } => {}
+            | Fact::ProcessStopped { .. }
+            | Fact::SessionsErased { .. } => {}
         }
     }
 

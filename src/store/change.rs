@@ -66,7 +66,8 @@ impl<'a> Change<'a> {
             | Fact::LimitReached { .. }
             | Fact::HandedOver { .. }
             | Fact::ProcessStarted { .. }
-            | Fact::ProcessStopped { .. } => {}
+            | Fact::ProcessStopped { .. }
+            | Fact::SessionsErased { .. } => {}
         }
     }
 
