@@ -8,6 +8,8 @@ mod live_view;
 mod run;
 mod serve;
 mod session;
+mod session_cancel;
+mod session_data;
 mod steps;
 
 use std::{path::PathBuf, process::ExitCode};

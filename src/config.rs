@@ -37,7 +37,7 @@ pub use self::{
     env::process as process_environment,
     report::{Mistake, Place, Report},
     resilience::{CircuitBreaker, Exception, RateLimits, RetryPolicy, ToolRate},
-    service::{Auth, Privacy, Server, Store, Synchronous},
+    service::{Auth, Privacy, Retention, Server, Store, Synchronous},
     telemetry::{Events, Otlp, Protocol, Sampling, Telemetry},
 };
 
@@ -84,6 +84,8 @@ pub struct Config {
     pub telemetry: Telemetry,
     /// How people are kept out of them.
     pub privacy: Privacy,
+    /// How long sessions are kept.
+    pub retention: Retention,
 }
 
 impl Config {
@@ -192,6 +194,7 @@ fn sections(reader: &Reader, root: &tree::Node, vault: Vault<'_>) -> Config {
         auth: service::read_auth(&root.section("auth")),
         telemetry: telemetry::read(&root.section("telemetry"), &otel, vault),
         privacy: service::read_privacy(&root.section("privacy"), vault),
+        retention: service::read_retention(&root.section("retention")),
     }
 }
 
@@ -262,7 +265,8 @@ mod tests {
         let env = BTreeMap::from([("GLASSBOX_HASH_KEY".to_owned(), "k".repeat(32))]);
         let (mut all, _) =
             read("all", uncommented().as_bytes(), Path::new(""), &env).unwrap_or_else(|report| panic!("{report}"));
-        // Four keys have no default to mention; they stand there as examples.
+        // Some keys have no default to mention; they stand there as examples.
+        all.retention.sessions = None;
         all.privacy.hash_key = None;
         all.telemetry.otlp = None;
         all.telemetry.resource_attributes.clear();

@@ -4,6 +4,7 @@
 //! comes back into JSON, and every error into problem+json.
 
 mod confirmations;
+mod data;
 mod ops;
 mod problem;
 mod sessions;
@@ -16,7 +17,7 @@ use axum::{
     extract::DefaultBodyLimit,
     http::{HeaderName, StatusCode},
     middleware,
-    routing::{get, post},
+    routing::{delete, get, post},
 };
 use tower_http::{
     catch_panic::CatchPanicLayer,
@@ -64,11 +65,13 @@ pub fn app(runtime: Runtime, options: Options) -> Router {
     let timeout = TimeoutLayer::with_status_code(StatusCode::REQUEST_TIMEOUT, options.request_timeout);
     Router::new()
         .route("/v1/sessions", post(sessions::create).get(sessions::list))
-        .route("/v1/sessions/{id}", get(sessions::show))
+        .route("/v1/sessions/{id}", get(sessions::show).delete(data::erase_session))
         .route("/v1/sessions/{id}/journal", get(sessions::journal))
         .route("/v1/sessions/{id}/cancel", post(sessions::cancel))
         .route("/v1/sessions/{id}/confirmations/{call_id}", post(confirmations::decide))
         .route("/v1/confirmations", get(confirmations::list))
+        .route("/v1/principals/{id}", delete(data::erase_principal))
+        .route("/v1/principals/{id}/export", get(data::export_principal))
         .route("/metrics", get(ops::metrics))
         .route("/healthz", get(ops::healthz))
         .route("/readyz", get(ops::readyz))

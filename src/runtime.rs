@@ -10,6 +10,7 @@ mod diagnostics;
 mod exports;
 mod live;
 mod resume;
+mod retention;
 mod setup;
 mod signals;
 mod spawn;
@@ -31,6 +32,7 @@ pub use self::{
     diagnostics::Diagnostics,
     live::SessionHandle,
     resume::{DEFAULT_LEASE, NotResumed},
+    retention::{Eraser, Erasure, Held},
     setup::{Own, OwnTool, Setup},
     spawn::spawn,
 };
@@ -149,6 +151,7 @@ struct Inner {
     draining: CancellationToken,
     stopped: CancellationToken,
     lease: Duration,
+    retention: Option<Duration>,
 }
 
 impl Task {
@@ -206,6 +209,7 @@ impl Runtime {
             draining: CancellationToken::new(),
             stopped: CancellationToken::new(),
             lease: config.server.lease,
+            retention: config.retention.sessions,
         };
         let runtime = Self { inner: Arc::new(inner) };
         runtime.keep_leases();

@@ -5,6 +5,7 @@
 mod agent;
 mod confirm;
 mod driver;
+mod export;
 mod report;
 mod resume;
 mod tools;
@@ -13,6 +14,7 @@ pub use self::{
     agent::{Agent, NewSession},
     confirm::{Decided, Objection, Say, Standing, decided, expiries, weigh},
     driver::{Ended, Signals, drive},
+    export::{EXPORT_VERSION, ExportError, all_ids, export},
     report::{PendingConfirmation, SessionReport, SessionRow},
     resume::{PromptError, beginning, own_prompt, take_up, take_up_because},
 };

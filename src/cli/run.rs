@@ -188,7 +188,7 @@ fn report(id: SessionId, end: &SessionEnd, json: bool) -> u8 {
 }
 
 /// The session as JSON, in the words of the API.
-fn summary(id: SessionId, end: &SessionEnd) -> serde_json::Value {
+pub(super) fn summary(id: SessionId, end: &SessionEnd) -> serde_json::Value {
     json!({
         "session_id": id,
         "trace_id": id.trace_id(),

@@ -1,4 +1,6 @@
-//! `glassbox session list|show`.
+//! `glassbox session list|show`; the other commands of `session` are handed on.
+
+use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use clap::Subcommand;
@@ -6,8 +8,9 @@ use console::style;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use super::{Global, exit, say, steps::Steps};
+use super::{Global, exit, say, session_cancel, session_data, steps::Steps};
 use crate::{
+    config::Config,
     core::{
         BlobHash, Entry, Fact, SessionId, SessionStatus, Store, StreamId, ToolDefinition,
         fact::{ModelCallEnd, SessionStarted},
@@ -50,20 +53,30 @@ pub(super) enum Command {
         /// The session, or the beginning of its id; all if left out.
         id: Option<String>,
     },
+    /// End a session that nobody drives.
+    Cancel {
+        /// The session, or the beginning of its id.
+        id: String,
+    },
+    /// Write sessions to the standard output as JSON lines, with every text that they name.
+    Export(session_data::Export),
+    /// Remove sessions for good.
+    Erase(session_data::Erase),
 }
 
 pub(super) fn run(global: Global, command: Command) -> anyhow::Result<u8> {
-    let command = match command {
-        Command::Resume { id } => return super::block_on(super::run::resume(global, id)),
-        Command::Confirm(options) => return super::block_on(super::confirm::run(global, options)),
-        command => command,
-    };
-    let config = global.load()?;
-    let store = open_store(&config.store, &global.data_dir).context("the journal cannot be opened")?;
     match command {
-        Command::Resume { .. } | Command::Confirm(_) => Ok(exit::OK),
-        Command::List { status, agent, limit } => list(&*store, status, agent, limit, global.json),
+        Command::Resume { id } => super::block_on(super::run::resume(global, id)),
+        Command::Confirm(options) => super::block_on(super::confirm::run(global, options)),
+        Command::Cancel { id } => super::block_on(session_cancel::cancel(global, id)),
+        Command::Export(options) => session_data::export(&global, &options),
+        Command::Erase(options) => super::block_on(session_data::erase(global, options)),
+        Command::List { status, agent, limit } => {
+            let (_, store) = open(&global)?;
+            list(&*store, status, agent, limit, global.json)
+        }
         Command::Show { id, raw } => {
+            let (config, store) = open(&global)?;
             let entries = store.load(StreamId::Session(resolve(&*store, &id)?))?;
             let Some(report) = SessionReport::of(&entries) else { bail!("there is no session {id}") };
             match (raw, global.json) {
@@ -74,6 +87,12 @@ pub(super) fn run(global: Global, command: Command) -> anyhow::Result<u8> {
             Ok(exit::OK)
         }
     }
+}
+
+fn open(global: &Global) -> anyhow::Result<(Config, Arc<dyn Store>)> {
+    let config = global.load()?;
+    let store = open_store(&config.store, &global.data_dir).context("the journal cannot be opened")?;
+    Ok((config, store))
 }
 
 fn list(
@@ -153,7 +172,7 @@ fn facts(entries: &[Entry]) -> Vec<serde_json::Value> {
 }
 
 /// Every request as it went out and every reply, rebuilt from the journal.
-fn show_raw(config: &crate::config::Config, store: &dyn Store, entries: &[Entry], json: bool) -> anyhow::Result<()> {
+fn show_raw(config: &Config, store: &dyn Store, entries: &[Entry], json: bool) -> anyhow::Result<()> {
     let Some(Fact::SessionStarted(started)) = entries.first().map(|entry| &entry.fact) else { return Ok(()) };
     let prompt = prompt(store, started)?;
     let models = build_models(config)?;

@@ -85,7 +85,8 @@ impl Steps {
             | Fact::ToolAttemptStarted { .. }
             | Fact::ToolAttemptFinished { .. }
             | Fact::ProcessStarted { .. }
-            | Fact::ProcessStopped { .. } => Vec::new(),
+            | Fact::ProcessStopped { .. }
+            | Fact::SessionsErased { .. } => Vec::new(),
         }
     }
 

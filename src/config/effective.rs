@@ -11,7 +11,7 @@ use super::{
     Config,
     agents::{Agent, Model, Provider, Script, Tool},
     resilience::{CircuitBreaker, Exception, RateLimits, RetryPolicy},
-    service::{Auth, Privacy, Server, Store},
+    service::{Auth, Privacy, Retention, Server, Store},
     telemetry::{Events, Telemetry},
     units::{write_bytes, write_duration},
 };
@@ -33,6 +33,7 @@ pub(super) fn yaml(config: &Config) -> String {
         "auth": auth(&config.auth),
         "telemetry": telemetry(&config.telemetry),
         "privacy": privacy(&config.privacy),
+        "retention": retention(&config.retention),
     });
     let mut text = String::new();
     write(&root, 0, &mut text);
@@ -206,6 +207,10 @@ fn telemetry(telemetry: &Telemetry) -> Value {
 
 fn privacy(privacy: &Privacy) -> Value {
     json!({ "hash_key": privacy.hash_key.as_ref().map(|_| SECRET) })
+}
+
+fn retention(retention: &Retention) -> Value {
+    json!({ "sessions": retention.sessions.map(write_duration) })
 }
 
 fn named<T>(entries: &BTreeMap<String, T>, write: impl Fn(&T) -> Value) -> Value {

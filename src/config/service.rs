@@ -1,4 +1,5 @@
-//! `store`, `server`, `auth` and `privacy`: where sessions are kept and who may ask for them.
+//! `store`, `server`, `auth`, `privacy` and `retention`: where and how long sessions are kept, and
+//! who may ask for them.
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -67,6 +68,13 @@ pub struct Privacy {
     pub hash_key: Option<Sensitive<String>>,
 }
 
+/// How long sessions are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Retention {
+    /// The time from a session's end until it is erased; for ever, if there is none.
+    pub sessions: Option<Duration>,
+}
+
 impl Synchronous {
     /// The word in configuration.
     pub const fn label(self) -> &'static str {
@@ -123,6 +131,11 @@ pub(super) fn read_auth(section: &Section<'_>) -> Auth {
 
 pub(super) fn read_privacy(section: &Section<'_>, vault: Vault<'_>) -> Privacy {
     Privacy { hash_key: section.get("hash_key", |node| strong(vault.pointed(node)?)) }
+}
+
+pub(super) fn read_retention(section: &Section<'_>) -> Retention {
+    let (hour, century) = (Duration::from_secs(3600), Duration::from_secs(36_500 * 86_400));
+    Retention { sessions: section.get("sessions", scalar::duration(hour, century)) }
 }
 
 /// A key that can be tried through protects nothing.

@@ -15,7 +15,8 @@ pub use self::{
     confirmation::{ConfirmationEnd, ConfirmationRequest, Decision},
     limit::{HandoverCause, Limit},
     session::{
-        Language, ModelInfo, PromptRef, SessionEnd, SessionStarted, SessionSummary, SpanLink, SuspendCause, TraceStart,
+        EraseCause, Language, ModelInfo, PromptRef, SessionEnd, SessionStarted, SessionSummary, SpanLink, SuspendCause,
+        TraceStart,
     },
 };
 use super::{
@@ -169,6 +170,13 @@ pub enum Fact {
         /// Sessions that it left suspended.
         suspended: u64,
     },
+    /// System journal: sessions were removed from the store, for good.
+    SessionsErased {
+        /// How many.
+        count: u64,
+        /// Why.
+        cause: EraseCause,
+    },
 }
 
 impl Fact {
@@ -194,6 +202,7 @@ impl Fact {
             Self::SessionFinished(_) => "session_finished",
             Self::ProcessStarted { .. } => "process_started",
             Self::ProcessStopped { .. } => "process_stopped",
+            Self::SessionsErased { .. } => "sessions_erased",
         }
     }
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{
     fact::{Entry, ModelInfo, SessionSummary},
     fault::Fault,
-    id::{BlobHash, SessionId, SpanId, StreamId, TraceId},
+    id::{BlobHash, ProcessId, SessionId, SpanId, StreamId, TraceId},
     lease::{LeaseEpoch, Leases, Taking},
     message::{ModelReply, ModelRequest},
     outcome::SessionStatus,
@@ -316,6 +316,12 @@ pub trait Store: Leases {
     /// Where the store cannot be read, or holds a newer version.
     fn load(&self, stream: StreamId) -> Result<Vec<Entry>, StoreError>;
 
+    /// Part of the journal of a stream: at most `limit` entries from the place `from` on.
+    ///
+    /// # Errors
+    /// As [`Store::load`].
+    fn page(&self, stream: StreamId, from: u64, limit: usize) -> Result<Vec<Entry>, StoreError>;
+
     /// A kept text.
     ///
     /// # Errors
@@ -346,6 +352,28 @@ pub trait Store: Leases {
     /// # Errors
     /// Where the store cannot be read.
     fn unexported(&self, since: Timestamp, before: Timestamp) -> Result<Vec<SessionId>, StoreError>;
+
+    /// Sessions that ended before this time, at most `limit` of them, in no set order.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    fn ended(&self, before: Timestamp, limit: usize) -> Result<Vec<SessionId>, StoreError>;
+
+    /// Removes sessions in one transaction: facts, row, lease, and the texts that no other
+    /// stream names. Only those whose lease `owner` holds: who erases takes the session first,
+    /// so that nobody drives it meanwhile. Gives how many there were.
+    ///
+    /// # Errors
+    /// Where the store cannot be written; then all are still there.
+    fn erase(&self, owner: ProcessId, sessions: &[SessionId]) -> Result<u64, StoreError>;
+
+    /// Takes off the medium what was erased: until this returns `Ok`, bytes of it may still
+    /// stand in the store's files, out of reach of every other call.
+    ///
+    /// # Errors
+    /// `Busy` where others read so long that it has to be tried again; else where the store
+    /// cannot be written.
+    fn scrub(&self) -> Result<(), StoreError>;
 
     /// Whether it can be written now, without writing anything that stays.
     ///

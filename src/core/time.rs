@@ -25,6 +25,14 @@ impl Timestamp {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
+    /// RFC 3339 in UTC with all nanoseconds: `2026-02-18T10:23:45.123456789Z`. Nothing is lost.
+    pub fn to_rfc3339_nanos(self) -> String {
+        match jiff::Timestamp::from_nanosecond(i128::from(self.0)) {
+            Ok(time) => format!("{time:.9}"),
+            Err(_) => format!("{}ns", self.0),
+        }
+    }
+
     /// This point moved forward.
     #[must_use]
     pub fn plus(self, by: Duration) -> Self {
@@ -55,6 +63,12 @@ mod tests {
     #[test]
     fn prints_as_rfc_3339() {
         assert_eq!(Timestamp::from_nanos(1_771_410_225_000_000_000).to_string(), "2026-02-18T10:23:45.000Z");
+    }
+
+    #[test]
+    fn prints_all_nanoseconds_where_none_may_be_lost() {
+        let time = Timestamp::from_nanos(1_771_410_225_000_000_001);
+        assert_eq!(time.to_rfc3339_nanos(), "2026-02-18T10:23:45.000000001Z");
     }
 
     #[test]

@@ -145,7 +145,7 @@ pub(super) async fn cancel(State(api): State<Api>, Path(id): Path<String>) -> Re
         return Ok(Json(report).into_response());
     }
     // Nobody drives it here: one that waits is stopped all the same.
-    api.runtime.cancel_idle(session, api.options.principal.id.clone().into()).await?;
+    api.runtime.cancel_left(session, &api.options.principal.id).await?;
     Ok((StatusCode::ACCEPTED, Json(report)).into_response())
 }
 

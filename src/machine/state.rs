@@ -170,7 +170,7 @@ impl State {
             Fact::LimitReached { limit, .. } => self.limit = self.limit.or(Some(*limit)),
             Fact::HandedOver { .. } => {}
             Fact::SessionFinished(end) => self.status = Some(end.status),
-            Fact::ProcessStarted { .. } | Fact::ProcessStopped { .. } => {}
+            Fact::ProcessStarted { .. } | Fact::ProcessStopped { .. } | Fact::SessionsErased { .. } => {}
         }
         self.clock.pass(at);
     }

@@ -55,7 +55,8 @@ pub fn transcript(entries: &[Entry], prompt: &Prompt) -> Vec<Exchange> {
             | Fact::HandedOver { .. }
             | Fact::SessionFinished(_)
             | Fact::ProcessStarted { .. }
-            | Fact::ProcessStopped { .. } => {}
+            | Fact::ProcessStopped { .. }
+            | Fact::SessionsErased { .. } => {}
         }
         state.apply(&entry.fact, entry.at);
     }

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Refused, Runtime, SessionHandle, live::Place, resume::Taken};
 use crate::{
-    core::{Fact, Sensitive, SessionId, SessionStatus, StreamId, port::StoreError},
+    core::{Fact, SessionId, SessionStatus, StreamId, port::StoreError},
     journal::SessionLog,
     machine::{State, state::Confirmation},
     runtime::NotResumed,
@@ -105,16 +105,6 @@ impl Runtime {
         Ok(self.go_on(place, log, taken, facts).await?)
     }
 
-    /// Stops a session that nobody drives, such as one that waits for a person.
-    ///
-    /// # Errors
-    /// Why it is not stopped from here.
-    pub async fn cancel_idle(&self, id: SessionId, by: Sensitive<String>) -> Result<SessionHandle, NotResumed> {
-        let place = self.inner.live.reserve()?;
-        let (log, taken) = self.take(id).await?;
-        self.drive_on(place, log, taken, vec![Fact::CancelRequested { by }]).await.map_err(Into::into)
-    }
-
     /// Gives back a session that came to wait for a person, and stops it if somebody asked for
     /// that too late for the driver to hear.
     pub(super) async fn let_go(&self, id: SessionId, cancel: &CancellationToken) {
@@ -122,7 +112,7 @@ impl Runtime {
         self.release(id).await;
         self.inner.live.given_back(id);
         if cancel.is_cancelled()
-            && let Err(why) = self.cancel_idle(id, "caller".into()).await
+            && let Err(why) = self.cancel_left(id, "caller").await
         {
             tracing::warn!(target: "glassbox", session = %id, %why, "not stopped");
         }

@@ -7,7 +7,7 @@ use tokio::time::MissedTickBehavior;
 use super::{Refused, Runtime, SessionHandle, spawn};
 use crate::{
     core::{
-        Principal, SessionId, SessionStatus, StreamId, Timestamp,
+        Fact, Principal, SessionId, SessionStatus, StreamId, Timestamp,
         id::ProcessId,
         lease::{LeaseEpoch, LeaseGrant},
         port::{StoreError, StoreErrorKind},
@@ -71,16 +71,28 @@ impl Runtime {
     /// # Errors
     /// Why it is not resumed here.
     pub async fn resume(&self, id: SessionId) -> Result<SessionHandle, NotResumed> {
+        self.take_over(id, None).await
+    }
+
+    /// Takes up a session that nobody drives, only to end it as cancelled.
+    ///
+    /// # Errors
+    /// Why it is not ended here.
+    pub async fn cancel_left(&self, id: SessionId, by: &str) -> Result<SessionHandle, NotResumed> {
+        self.take_over(id, Some(Fact::CancelRequested { by: by.into() })).await
+    }
+
+    async fn take_over(&self, id: SessionId, with: Option<Fact>) -> Result<SessionHandle, NotResumed> {
         let place = self.inner.live.reserve()?;
         let (log, taken) = self.take(id).await?;
         let idle = log.read(|state| state.status() == Some(SessionStatus::AwaitingConfirmation));
-        if idle && log.read(|state| state.waiting().next().is_some()) {
+        if with.is_none() && idle && log.read(|state| state.waiting().next().is_some()) {
             drop(log);
             self.inner.signals.leave(id);
             self.release(id).await;
             return Err(NotResumed::Waiting(id));
         }
-        Ok(self.drive_on(place, log, taken, Vec::new()).await?)
+        Ok(self.drive_on(place, log, taken, with.into_iter().collect()).await?)
     }
 
     pub(super) async fn acquire(&self, id: SessionId) -> Result<LeaseEpoch, NotResumed> {
@@ -122,10 +134,12 @@ impl Runtime {
         self.on_store(move |store| store.expired(now)).await
     }
 
-    /// Sends again the traces that did not arrive, takes up what nobody drives and ends what nobody
-    /// decided in time, round after round, until the process stops.
+    /// Sends again the traces that did not arrive, takes up what nobody drives, ends what nobody
+    /// decided in time and erases what was kept long enough, round after round, until the
+    /// process stops.
     pub fn keep_sessions(&self) {
         self.send_again();
+        self.keep_retention();
         let runtime = self.clone();
         spawn(async move {
             let mut rounds = tokio::time::interval(runtime.inner.lease / 3);
@@ -221,7 +235,7 @@ pub(super) struct Taken {
     pub(super) principal: Arc<Principal>,
 }
 
-fn panicked() -> StoreError {
+pub(super) fn panicked() -> StoreError {
     StoreError { kind: StoreErrorKind::Io, detail: "a call of the store panicked".into() }
 }
 

@@ -147,7 +147,8 @@ impl<I> Memory<I> {
             | Fact::HandedOver { .. }
             | Fact::SessionFinished(_)
             | Fact::ProcessStarted { .. }
-            | Fact::ProcessStopped { .. } => {}
+            | Fact::ProcessStopped { .. }
+            | Fact::SessionsErased { .. } => {}
         }
     }
 
@@ -194,7 +195,8 @@ impl<I> Memory<I> {
             | Fact::LimitReached { .. }
             | Fact::HandedOver { .. }
             | Fact::ProcessStarted { .. }
-            | Fact::ProcessStopped { .. } => {}
+            | Fact::ProcessStopped { .. }
+            | Fact::SessionsErased { .. } => {}
         }
     }
 

@@ -84,7 +84,10 @@ impl SpanFold {
         }
         let open = self.sessions.get_mut(&session)?;
         match &entry.fact {
-            Fact::SessionStarted(_) | Fact::ProcessStarted { .. } | Fact::ProcessStopped { .. } => {}
+            Fact::SessionStarted(_)
+            | Fact::ProcessStarted { .. }
+            | Fact::ProcessStopped { .. }
+            | Fact::SessionsErased { .. } => {}
             Fact::SessionSuspended { cause } => open.note(suspended(at, *cause)),
             Fact::SessionResumed { .. } => open.note(event(names::EVENT_RESUMED, at, Vec::new())),
             Fact::CancelRequested { .. } => open.note(event(names::EVENT_CANCEL_REQUESTED, at, Vec::new())),

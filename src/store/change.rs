@@ -68,7 +68,8 @@ impl<'a> Change<'a> {
             | Fact::LimitReached { .. }
             | Fact::HandedOver { .. }
             | Fact::ProcessStarted { .. }
-            | Fact::ProcessStopped { .. } => {}
+            | Fact::ProcessStopped { .. }
+            | Fact::SessionsErased { .. } => {}
         }
     }
 

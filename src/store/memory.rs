@@ -28,10 +28,17 @@ pub struct Store {
 struct State {
     streams: HashMap<StreamId, Vec<Arc<Entry>>>,
     sessions: HashMap<SessionId, SessionSummary>,
-    blobs: HashMap<BlobHash, Arc<[u8]>>,
+    blobs: HashMap<BlobHash, Kept>,
     leases: HashMap<SessionId, Lease>,
     exported: HashSet<SessionId>,
     failure: Option<StoreErrorKind>,
+}
+
+/// A text and the streams that name it.
+#[derive(Debug)]
+struct Kept {
+    bytes: Arc<[u8]>,
+    named_by: HashSet<StreamId>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -82,7 +89,8 @@ impl State {
             self.leases.insert(session, Lease { epoch: LeaseEpoch::FIRST, holder });
         }
         for blob in &write.blobs {
-            self.blobs.entry(blob.hash).or_insert_with(|| Arc::clone(&blob.bytes));
+            let kept = || Kept { bytes: Arc::clone(&blob.bytes), named_by: HashSet::new() };
+            self.blobs.entry(blob.hash).or_insert_with(kept).named_by.insert(write.stream);
         }
         if write.entries.is_empty() {
             return Ok(());
@@ -107,6 +115,19 @@ impl State {
         }
     }
 
+    /// Removes a session that the owner holds; whether there was one.
+    fn erase(&mut self, owner: ProcessId, session: SessionId) -> bool {
+        if self.lease_of(session, owner).is_none() {
+            return false;
+        }
+        let stream = StreamId::Session(session);
+        self.blobs.retain(|_, kept| !kept.named_by.remove(&stream) || !kept.named_by.is_empty());
+        self.leases.remove(&session);
+        self.exported.remove(&session);
+        self.streams.remove(&stream);
+        self.sessions.remove(&session).is_some()
+    }
+
     fn lease_of(&mut self, session: SessionId, owner: ProcessId) -> Option<&mut Lease> {
         self.leases.get_mut(&session).filter(|lease| lease.holder.is_some_and(|(holder, _)| holder == owner))
     }
@@ -119,12 +140,20 @@ impl port::Store for Store {
     }
 
     fn load(&self, stream: StreamId) -> Result<Vec<Entry>, StoreError> {
-        let entries = self.lock().streams.get(&stream).cloned().unwrap_or_default();
-        Ok(entries.iter().map(|entry| Entry::clone(entry)).collect())
+        self.page(stream, 0, usize::MAX)
+    }
+
+    fn page(&self, stream: StreamId, from: u64, limit: usize) -> Result<Vec<Entry>, StoreError> {
+        let from = usize::try_from(from).unwrap_or(usize::MAX);
+        let page: Vec<_> = match self.lock().streams.get(&stream) {
+            Some(entries) => entries.iter().skip(from).take(limit).cloned().collect(),
+            None => Vec::new(),
+        };
+        Ok(page.iter().map(|entry| Entry::clone(entry)).collect())
     }
 
     fn blob(&self, hash: BlobHash) -> Result<Option<Arc<[u8]>>, StoreError> {
-        Ok(self.lock().blobs.get(&hash).cloned())
+        Ok(self.lock().blobs.get(&hash).map(|kept| Arc::clone(&kept.bytes)))
     }
 
     fn sessions(&self, filter: &SessionFilter) -> Result<Vec<SessionSummary>, StoreError> {
@@ -166,6 +195,21 @@ impl port::Store for Store {
         let mut rows: Vec<_> = state.sessions.values().filter(waits).collect();
         rows.sort_unstable_by_key(|row| (row.updated, row.id));
         Ok(rows.into_iter().map(|row| row.id).collect())
+    }
+
+    fn ended(&self, before: Timestamp, limit: usize) -> Result<Vec<SessionId>, StoreError> {
+        let state = self.lock();
+        let ended = state.sessions.values().filter(|row| row.status.is_final() && row.updated < before);
+        Ok(ended.map(|row| row.id).take(limit).collect())
+    }
+
+    fn erase(&self, owner: ProcessId, sessions: &[SessionId]) -> Result<u64, StoreError> {
+        let mut state = self.lock_to_write()?;
+        Ok(sessions.iter().filter(|session| state.erase(owner, **session)).count() as u64)
+    }
+
+    fn scrub(&self) -> Result<(), StoreError> {
+        self.lock_to_write().map(drop)
     }
 
     fn probe(&self) -> Result<(), StoreError> {

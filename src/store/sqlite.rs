@@ -5,6 +5,7 @@
 //! what a fact means beyond the list of sessions, which is a fold over the facts.
 
 mod codec;
+mod erase;
 mod failure;
 mod lease;
 mod open;
@@ -124,7 +125,11 @@ impl port::Store for Store {
     }
 
     fn load(&self, stream: StreamId) -> Result<Vec<Entry>, StoreError> {
-        self.read(|conn| query::load(conn, stream))
+        self.page(stream, 0, usize::MAX)
+    }
+
+    fn page(&self, stream: StreamId, from: u64, limit: usize) -> Result<Vec<Entry>, StoreError> {
+        self.read(|conn| query::page(conn, stream, from, limit))
     }
 
     fn blob(&self, hash: BlobHash) -> Result<Option<Arc<[u8]>>, StoreError> {
@@ -145,6 +150,18 @@ impl port::Store for Store {
 
     fn unexported(&self, since: Timestamp, before: Timestamp) -> Result<Vec<SessionId>, StoreError> {
         self.read(|conn| query::unexported(conn, since, before))
+    }
+
+    fn ended(&self, before: Timestamp, limit: usize) -> Result<Vec<SessionId>, StoreError> {
+        self.read(|conn| query::ended(conn, before, limit))
+    }
+
+    fn erase(&self, owner: ProcessId, sessions: &[SessionId]) -> Result<u64, StoreError> {
+        self.write(|writer| erase::erase(writer, owner, sessions))
+    }
+
+    fn scrub(&self) -> Result<(), StoreError> {
+        self.write(|writer| erase::scrub(writer))
     }
 
     fn probe(&self) -> Result<(), StoreError> {

@@ -104,6 +104,16 @@ fn the_seeds_breaker_loads_with_its_plain_seconds() {
 }
 
 #[test]
+fn sessions_are_kept_for_ever_or_for_a_time() {
+    assert_eq!(loaded(SMALL, &[]).retention.sessions, None);
+    let config = loaded(&format!("{SMALL}retention: {{sessions: 90d}}\n"), &[]);
+    assert_eq!(config.retention.sessions, Some(Duration::from_secs(90 * 86_400)));
+    assert_eq!(loaded(&config.effective_yaml(), &[]), config);
+    let wrong = mistakes(&format!("{SMALL}retention: {{sessions: 5m}}\n"), &[]);
+    assert_eq!(wrong, ["glassbox.yaml:7:23: retention.sessions: must be from 1h to 36500d, not \"5m\""]);
+}
+
+#[test]
 fn files_are_read_with_paths_relative_to_them() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("glassbox.yaml");

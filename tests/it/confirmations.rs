@@ -332,7 +332,7 @@ async fn a_session_that_waits_can_be_stopped() {
     let process = place.process();
     let (id, _) = waiting(&process).await;
     assert!(!process.cancel(id), "nobody drives it");
-    let handle = process.cancel_idle(id, "C-001".into()).await.expect("it is stopped");
+    let handle = process.cancel_left(id, "C-001").await.expect("it is stopped");
     assert_eq!(end(Some(handle)).await.status, SessionStatus::Cancelled);
     let no = process.decide(id, say(true)).await;
     assert!(matches!(no, Err(NotDecided::Objection(Objection::Decided { .. }))), "{no:?}");

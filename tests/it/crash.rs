@@ -152,6 +152,10 @@ impl Store for DeadlyStore {
         self.inner.load(stream)
     }
 
+    fn page(&self, stream: StreamId, from: u64, limit: usize) -> Result<Vec<Entry>, StoreError> {
+        self.inner.page(stream, from, limit)
+    }
+
     fn blob(&self, hash: BlobHash) -> Result<Option<Arc<[u8]>>, StoreError> {
         self.inner.blob(hash)
     }
@@ -170,6 +174,18 @@ impl Store for DeadlyStore {
 
     fn unexported(&self, since: Timestamp, before: Timestamp) -> Result<Vec<SessionId>, StoreError> {
         self.inner.unexported(since, before)
+    }
+
+    fn ended(&self, before: Timestamp, limit: usize) -> Result<Vec<SessionId>, StoreError> {
+        self.inner.ended(before, limit)
+    }
+
+    fn erase(&self, owner: ProcessId, sessions: &[SessionId]) -> Result<u64, StoreError> {
+        self.inner.erase(owner, sessions)
+    }
+
+    fn scrub(&self) -> Result<(), StoreError> {
+        self.inner.scrub()
     }
 
     fn probe(&self) -> Result<(), StoreError> {

@@ -6,16 +6,16 @@ use glassbox::{
         Arguments, BlobHash, EndReason, Fact, Limits, ModelReply, SessionId, SessionStatus, SpanId, Timestamp,
         ToolCall, ToolOutcome, TraceId, Usage,
         fact::{
-            AttemptEnd, CallPurpose, ConfirmationEnd, ConfirmationRequest, Decision, HandoverCause, JOURNAL_VERSION,
-            Language, Limit, ModelCall, ModelCallEnd, ModelInfo, ModelOutcome, Observation, PromptRef, SessionEnd,
-            SessionStarted, SpanLink, SuspendCause, ToolCallBegin, ToolCallEnd, TraceStart,
+            AttemptEnd, CallPurpose, ConfirmationEnd, ConfirmationRequest, Decision, EraseCause, HandoverCause,
+            JOURNAL_VERSION, Language, Limit, ModelCall, ModelCallEnd, ModelInfo, ModelOutcome, Observation, PromptRef,
+            SessionEnd, SessionStarted, SpanLink, SuspendCause, ToolCallBegin, ToolCallEnd, TraceStart,
         },
     },
 };
 use serde_json::json;
 
 /// The number of kinds of fact; [`place`] does not compile without a new one.
-const KINDS: usize = 19;
+const KINDS: usize = 20;
 
 /// How a session of this id, principal and start begins.
 pub(crate) fn session_started(id: SessionId, principal: &str, agent: &str) -> Fact {
@@ -98,6 +98,7 @@ pub(crate) fn samples(id: SessionId) -> Vec<Fact> {
         Fact::HandedOver { cause: HandoverCause::UnknownOutcome, detail: "перевод мог уйти".into() },
         Fact::ProcessStarted { version: "0.1.0".to_owned(), surface: "serve".to_owned() },
         Fact::ProcessStopped { suspended: 3 },
+        Fact::SessionsErased { count: 40, cause: EraseCause::Retention },
         session_finished(SessionStatus::BudgetExceeded, Some(EndReason::TokenBudget)),
     ]);
     facts
@@ -241,6 +242,7 @@ const fn place(fact: &Fact) -> usize {
         Fact::ProcessStopped { .. } => 16,
         Fact::ConfirmationRequested { .. } => 17,
         Fact::ConfirmationDecided { .. } => 18,
+        Fact::SessionsErased { .. } => 19,
     }
 }
 

@@ -179,7 +179,7 @@ fn a_newer_file_is_refused_and_left_alone() {
     assert_eq!(
         error.detail,
         format!(
-            "{} has format 2.7, and this version of glassbox reads up to format 2.1: use the newer glassbox",
+            "{} has format 3.7, and this version of glassbox reads up to format 3.1: use the newer glassbox",
             path.display()
         )
     );
@@ -228,12 +228,17 @@ fn a_folder_that_cannot_be_written_is_read_only() {
 }
 
 #[test]
-fn a_journal_of_an_older_version_is_brought_up_and_read() {
-    let (_folder, path) = folder();
-    let old = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/journals/version-1.1.db");
-    std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
-    std::fs::copy(old, &path).expect("a copy");
-    let store = Store::open(&path, Options::default()).expect("an older file");
+fn journals_of_older_versions_are_brought_up_and_read() {
+    for version in ["1.1", "2.1"] {
+        let (_folder, path) = folder();
+        let old = format!("{}/tests/data/journals/version-{version}.db", env!("CARGO_MANIFEST_DIR"));
+        fs::copy(old, &path).expect("a copy");
+        let store = Store::open(&path, Options::default()).expect("an older file");
+        read_and_erase(&store, &path);
+    }
+}
+
+fn read_and_erase(store: &Store, path: &Path) {
     let rows = store.sessions(&SessionFilter::default()).expect("a list");
     assert_eq!(rows.len(), 1);
     assert_eq!((rows[0].status, rows[0].steps), (SessionStatus::Done, 2));
@@ -244,4 +249,14 @@ fn a_journal_of_an_older_version_is_brought_up_and_read() {
     assert_eq!(store.unexported(from, to).expect("a list"), [rows[0].id]);
     store.mark_exported(&[rows[0].id]).expect("a mark");
     assert_eq!(store.unexported(from, to).expect("a list"), []);
+    // The texts that its facts name go with it.
+    let count = |table: &str| -> i64 {
+        let file = rusqlite::Connection::open(path).expect("a good file");
+        file.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).expect("a number")
+    };
+    assert_eq!((count("blob"), count("blob_ref")), (3, 3));
+    let granted = store.acquire(rows[0].id, process(1), at(100), at(200)).expect("writable");
+    assert!(matches!(granted, LeaseGrant::Granted(_)), "{granted:?}");
+    assert_eq!(store.erase(process(1), &[rows[0].id]), Ok(1));
+    assert_eq!((count("blob"), count("blob_ref"), count("session"), count("lease")), (0, 0, 0, 0));
 }

@@ -146,6 +146,29 @@ impl SuspendCause {
     }
 }
 
+/// Why sessions were removed from the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EraseCause {
+    /// They ended longer ago than sessions are kept.
+    Retention,
+    /// Somebody asked for it.
+    Request,
+}
+
+impl EraseCause {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Retention, Self::Request];
+
+    /// The word that users see, a label in metrics.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Retention => "retention",
+            Self::Request => "request",
+        }
+    }
+}
+
 /// How a session ended, with its totals.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SessionEnd {

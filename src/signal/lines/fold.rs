@@ -89,7 +89,8 @@ fn write_fact(hash: &KeyedHash, open: Option<&Open<Identity>>, session: SessionI
         | Fact::ToolCallStarted { .. }
         | Fact::ToolAttemptFinished { .. }
         | Fact::ProcessStarted { .. }
-        | Fact::ProcessStopped { .. } => return None,
+        | Fact::ProcessStopped { .. }
+        | Fact::SessionsErased { .. } => return None,
     };
     Some(line.close())
 }

@@ -88,6 +88,8 @@ families! {
         "Active time of sessions that ended; waiting for a person does not count.";
     SESSIONS_ACTIVE = "glassbox_sessions_active", Kind::Gauge, [], "sessions",
         "Sessions that this process drives now.";
+    SESSIONS_ERASED = "glassbox_sessions_erased_total", Kind::Counter, ["cause"], "sessions",
+        "Sessions removed from the store, by why: their time was over, or somebody asked for it.";
     CONTEXT = "glassbox_context_utilization_ratio", Kind::Histogram(RATIO), ["agent"], "ratio",
         "Fullest that the context window of a session was before a call, observed once when it ends.";
     LIMITS = "glassbox_limits_reached_total", Kind::Counter, ["limit"], "limits",

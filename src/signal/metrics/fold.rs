@@ -47,6 +47,7 @@ fn count_fact(series: &Series, open: Option<&Open<Arc<SessionSeries>>>, entry: &
         }
         Fact::ToolCallFinished { op, end } => count_tool_call(series, open, *op, end, entry.at),
         Fact::LimitReached { limit, .. } => series.limit(*limit),
+        Fact::SessionsErased { count, cause } => series.erased(*cause, *count),
         Fact::SessionFinished(end) => count_session(series, open, end, entry.at),
         Fact::SessionStarted(_)
         | Fact::SessionSuspended { .. }

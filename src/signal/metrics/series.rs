@@ -13,7 +13,7 @@ use super::{
 use crate::{
     core::{
         FaultKind, SessionStatus, ToolOutcome,
-        fact::{Limit, ModelOutcome},
+        fact::{EraseCause, Limit, ModelOutcome},
         port::StoreErrorKind,
     },
     signal::UNKNOWN,
@@ -99,6 +99,7 @@ struct Families {
     active: HistogramVec,
     context: HistogramVec,
     limits: IntCounterVec,
+    erased: IntCounterVec,
     tool_calls: IntCounterVec,
     tool_attempts: IntCounterVec,
     tool_duration: HistogramVec,
@@ -127,6 +128,9 @@ impl Series {
         let models = models.collect();
         for limit in Limit::ALL {
             families.limits.with_label_values(&[limit.label()]);
+        }
+        for cause in EraseCause::ALL {
+            families.erased.with_label_values(&[cause.label()]);
         }
         let unknown_tool = Arc::new(families.tool(UNKNOWN));
         let sessions_active = gauge(registry, &c::SESSIONS_ACTIVE)?;
@@ -157,6 +161,10 @@ impl Series {
         }
     }
 
+    pub(super) fn erased(&self, cause: EraseCause, count: u64) {
+        self.families.erased.with_label_values(&[cause.label()]).inc_by(count);
+    }
+
     pub(super) fn limit(&self, limit: Limit) {
         self.families.limits.with_label_values(&[limit.label()]).inc();
     }
@@ -178,6 +186,7 @@ impl Families {
             active: histograms(registry, &c::SESSION_ACTIVE)?,
             context: histograms(registry, &c::CONTEXT)?,
             limits: counters(registry, &c::LIMITS)?,
+            erased: counters(registry, &c::SESSIONS_ERASED)?,
             tool_calls: counters(registry, &c::TOOL_CALLS)?,
             tool_attempts: counters(registry, &c::TOOL_ATTEMPTS)?,
             tool_duration: histograms(registry, &c::TOOL_DURATION)?,

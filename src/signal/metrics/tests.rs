@@ -5,8 +5,9 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use super::{MetricLabels, Metrics, catalogue::FAMILIES};
 use crate::{
     core::{
-        EndReason, Entry, FaultKind, SessionStatus, ToolOutcome,
-        fact::{Decision, Fact, Limit, ModelOutcome, SuspendCause},
+        EndReason, Entry, FaultKind, SessionStatus, StreamId, Timestamp, ToolOutcome,
+        fact::{Decision, EraseCause, Fact, Limit, ModelOutcome, SuspendCause},
+        id::ProcessId,
         port::{JournalWatch as _, StoreErrorKind},
     },
     signal::samples::{Journal, session_end},
@@ -60,6 +61,8 @@ fn every_declared_series_is_born_at_zero() {
         r#"glassbox_limits_reached_total{limit="deadline"} 0"#,
         r#"glassbox_build_info{version="1.2.3"} 1"#,
         "glassbox_sessions_active 0",
+        r#"glassbox_sessions_erased_total{cause="retention"} 0"#,
+        r#"glassbox_sessions_erased_total{cause="request"} 0"#,
         "glassbox_journal_commits_total 0",
     ];
     for series in born {
@@ -98,6 +101,28 @@ fn names_follow_the_rules_of_promtool() {
         assert_eq!(family.unit == "seconds" && !counter, family.name.ends_with("_seconds"), "{}", family.name);
         assert!(family.meaning.ends_with('.'), "{}", family.name);
     }
+}
+
+#[test]
+fn erased_sessions_count_by_cause() {
+    let metrics = metrics();
+    let stream = StreamId::System(ProcessId::from_bytes([1; 16]));
+    let fact = |seq, count, cause| Entry {
+        stream,
+        seq,
+        at: Timestamp::from_nanos(seq),
+        fact: Fact::SessionsErased { count, cause },
+    };
+    let facts =
+        [fact(0, 3, EraseCause::Retention), fact(1, 1, EraseCause::Request), fact(2, 40, EraseCause::Retention)];
+    publish(&metrics, &facts);
+    check(
+        &metrics,
+        &[
+            (r#"glassbox_sessions_erased_total{cause="retention"}"#, 43.0),
+            (r#"glassbox_sessions_erased_total{cause="request"}"#, 1.0),
+        ],
+    );
 }
 
 #[test]

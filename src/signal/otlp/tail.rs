@@ -66,7 +66,8 @@ impl Tail {
             | Fact::ToolCallFinished { .. }
             | Fact::LimitReached { .. }
             | Fact::ProcessStarted { .. }
-            | Fact::ProcessStopped { .. } => {}
+            | Fact::ProcessStopped { .. }
+            | Fact::SessionsErased { .. } => {}
         }
         Vec::new()
     }

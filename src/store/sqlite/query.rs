@@ -3,9 +3,11 @@
 
 use std::sync::Arc;
 
-use rusqlite::{Connection, OptionalExtension, ToSql, params_from_iter};
+use rusqlite::{Connection, OptionalExtension, ToSql, params, params_from_iter};
 
-use crate::core::{BlobHash, Entry, SessionId, StreamId, Timestamp, fact::SessionSummary, port::SessionFilter};
+use crate::core::{
+    BlobHash, Entry, SessionId, SessionStatus, StreamId, Timestamp, fact::SessionSummary, port::SessionFilter,
+};
 
 use super::{
     codec::{self, SUMMARY_COLUMNS},
@@ -13,13 +15,14 @@ use super::{
 };
 use crate::store::page_size;
 
-/// The journal of a stream.
-pub(super) fn load(conn: &Connection, stream: StreamId) -> Result<Vec<Entry>, Failure> {
-    let mut statement = conn.prepare_cached("SELECT seq, at, name, body FROM fact WHERE stream = ?1 ORDER BY seq")?;
-    let mut rows = statement.query([stream.to_string()])?;
+/// Part of the journal of a stream.
+pub(super) fn page(conn: &Connection, stream: StreamId, from: u64, limit: usize) -> Result<Vec<Entry>, Failure> {
+    let mut statement = conn
+        .prepare_cached("SELECT seq, at, name, body FROM fact WHERE stream = ?1 AND seq >= ?2 ORDER BY seq LIMIT ?3")?;
+    let mut rows = statement.query(params![stream.to_string(), codec::integer(from), codec::integer(limit as u64)])?;
     let mut entries = Vec::new();
     while let Some(row) = rows.next()? {
-        entries.push(codec::entry(stream, entries.len() as u64, row)?);
+        entries.push(codec::entry(stream, from + entries.len() as u64, row)?);
     }
     Ok(entries)
 }
@@ -97,6 +100,24 @@ pub(super) fn unexported(conn: &Connection, since: Timestamp, before: Timestamp)
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         found.push(codec::session_id(row, 0)?);
+    }
+    Ok(found)
+}
+
+/// Sessions that ended before a time. One status after the other, each in the order of its index,
+/// so that a limit is a limit of the work too.
+pub(super) fn ended(conn: &Connection, before: Timestamp, limit: usize) -> Result<Vec<SessionId>, Failure> {
+    let mut statement = conn.prepare_cached(
+        "SELECT id FROM session WHERE status = ?1 AND started < ?2 AND updated < ?2 ORDER BY started, id LIMIT ?3",
+    )?;
+    let before = codec::integer(before.as_nanos());
+    let mut found = Vec::new();
+    for status in SessionStatus::FINAL {
+        let room = codec::integer((limit - found.len()) as u64);
+        let mut rows = statement.query(params![status.label(), before, room])?;
+        while let Some(row) = rows.next()? {
+            found.push(codec::session_id(row, 0)?);
+        }
     }
     Ok(found)
 }

@@ -20,7 +20,7 @@ use crate::store::error;
 const APPLICATION_ID: i64 = 0x676c_6278;
 
 /// What makes a file of version n out of one of version n - 1, from 1. Never edited, only added to.
-const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2];
+const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3];
 
 const VERSION_1: &str = "
 CREATE TABLE meta (
@@ -79,6 +79,34 @@ const VERSION_2: &str = "
 -- Whether all spans of the session have arrived at the collector.
 ALTER TABLE session ADD COLUMN exported INTEGER NOT NULL DEFAULT 0;
 CREATE INDEX session_unexported ON session (updated, id) WHERE exported = 0;
+";
+
+const VERSION_3: &str = "
+-- Which streams name a kept text, so that the last one takes it along when it is erased.
+CREATE TABLE blob_ref (
+    hash BLOB NOT NULL,
+    stream TEXT NOT NULL,
+    PRIMARY KEY (hash, stream)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX blob_ref_by_stream ON blob_ref (stream, hash);
+
+-- What the facts so far name. A body that is no JSON is damaged, which is told when it is read.
+INSERT OR IGNORE INTO blob_ref (hash, stream)
+SELECT blob.hash, named.stream
+FROM (
+    SELECT stream, CASE WHEN json_valid(body) THEN json_extract(body, '$.session_started.prompt.hash') END AS name
+    FROM fact WHERE name = 'session_started'
+    UNION ALL
+    SELECT stream, CASE WHEN json_valid(body) THEN json_extract(body, '$.session_started.tools_hash') END
+    FROM fact WHERE name = 'session_started'
+    UNION ALL
+    SELECT stream, CASE WHEN json_valid(body) THEN json_extract(body, '$.session_started.config_hash') END
+    FROM fact WHERE name = 'session_started'
+    UNION ALL
+    SELECT stream, CASE WHEN json_valid(body) THEN json_extract(body, '$.tool_call_finished.end.observation.whole') END
+    FROM fact WHERE name = 'tool_call_finished'
+) AS named
+JOIN blob ON blob.hash = unhex(substr(named.name, 8));
 ";
 
 /// The versions that a file carries.

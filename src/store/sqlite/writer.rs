@@ -146,9 +146,12 @@ impl Writer {
     fn insert(&mut self, write: &Write, stream: &str) -> Result<(), Failure> {
         if !write.blobs.is_empty() {
             let sql = "INSERT INTO blob (hash, bytes) VALUES (?1, ?2) ON CONFLICT (hash) DO NOTHING";
-            let mut statement = self.conn.prepare_cached(sql)?;
+            let mut keep = self.conn.prepare_cached(sql)?;
+            let sql = "INSERT INTO blob_ref (hash, stream) VALUES (?1, ?2) ON CONFLICT (hash, stream) DO NOTHING";
+            let mut name = self.conn.prepare_cached(sql)?;
             for blob in &write.blobs {
-                statement.execute(params![blob.hash.to_bytes(), &blob.bytes[..]])?;
+                keep.execute(params![blob.hash.to_bytes(), &blob.bytes[..]])?;
+                name.execute(params![blob.hash.to_bytes(), stream])?;
             }
         }
         if let Some(take) = write.take {
