@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Refused, Runtime, SessionHandle, live::Place, resume::Taken};
+use super::{Refused, Runtime, SessionHandle, live::Place, resume::Taken, spawn};
 use crate::{
     core::{Fact, SessionId, SessionStatus, StreamId, port::StoreError},
     journal::SessionLog,
@@ -56,16 +56,28 @@ impl Runtime {
             if let Some(decided) = self.standing(id, &say).await? {
                 return Ok(Settled { decided, handle: None });
             }
-            let place = self.inner.live.reserve().map_err(NotResumed::from)?;
-            match self.take(id).await {
-                Ok((log, taken)) => return self.decide_on(place, log, taken, say).await,
-                // Somebody is at it, or it ended meanwhile; the next look says what became of the call.
-                Err(NotResumed::Held { .. } | NotResumed::Ended(_)) => drop(place),
-                Err(why) => return Err(why.into()),
+            let (runtime, say) = (self.clone(), say.clone());
+            // A task of its own: a caller that goes away leaves no session taken and not driven.
+            let attempt = spawn(async move { runtime.try_decide(id, say).await });
+            match attempt.await {
+                Ok(Ok(None)) => tokio::time::sleep(PAUSE).await,
+                Ok(Ok(Some(settled))) => return Ok(settled),
+                Ok(Err(why)) => return Err(why),
+                Err(_) => return Err(NotDecided::Busy(id)),
             }
-            tokio::time::sleep(PAUSE).await;
         }
         Err(NotDecided::Busy(id))
+    }
+
+    /// Decides if nobody else is at it; nothing where somebody is, or the session just ended: the
+    /// next look says what became of the call.
+    async fn try_decide(&self, id: SessionId, say: Say) -> Result<Option<Settled>, NotDecided> {
+        let place = self.inner.live.reserve()?;
+        match self.take(id).await {
+            Ok((log, taken)) => self.decide_on(place, log, taken, say).await.map(Some),
+            Err(NotResumed::Held { .. } | NotResumed::Ended(_)) => Ok(None),
+            Err(why) => Err(why.into()),
+        }
     }
 
     /// What stands already without anybody's lease; nothing where there is something to record.
