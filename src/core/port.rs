@@ -347,6 +347,12 @@ pub trait Store: Leases {
     /// Where the store cannot be read.
     fn unexported(&self, since: Timestamp, before: Timestamp) -> Result<Vec<SessionId>, StoreError>;
 
+    /// The facts of this name in the system journals of all processes, oldest first.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    fn system_facts(&self, name: &str) -> Result<Vec<Entry>, StoreError>;
+
     /// Whether it can be written now, without writing anything that stays.
     ///
     /// # Errors

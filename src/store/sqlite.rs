@@ -147,6 +147,10 @@ impl port::Store for Store {
         self.read(|conn| query::unexported(conn, since, before))
     }
 
+    fn system_facts(&self, name: &str) -> Result<Vec<Entry>, StoreError> {
+        self.read(|conn| query::system_facts(conn, name))
+    }
+
     fn probe(&self) -> Result<(), StoreError> {
         self.write(Writer::probe)
     }
