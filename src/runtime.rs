@@ -172,7 +172,7 @@ impl Runtime {
     /// # Errors
     /// What could not be set up, and where.
     pub fn start(config: &Config, setup: Setup) -> Result<Self, Error> {
-        std::fs::create_dir_all(&setup.data_dir)
+        make_private_folder(&setup.data_dir)
             .map_err(|source| Error::DataDir { path: setup.data_dir.clone(), source })?;
         let store = match &setup.store {
             Some(store) => store.clone(),
@@ -348,6 +348,12 @@ impl Runtime {
         self.note_delivered().await;
         written.map(|()| cut_off)
     }
+}
+
+/// Makes a folder that is its owner's alone: journals hold what people said.
+fn make_private_folder(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 /// Opens the configured store; a path that is not absolute begins at the data folder.

@@ -48,7 +48,12 @@ pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> 
     }
     tracing::info!(target: "glassbox", "stopping: no new sessions, waiting for step boundaries");
     runtime.begin_drain();
-    runtime.settled(config.server.grace_period).await;
+    // A second signal ends the grace period; what is still in the middle of a step is resumed.
+    tokio::select! {
+        () = runtime.settled(config.server.grace_period) => {}
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
     closing.cancel();
     // A connection that does not end is cut when the process does.
     let _ = tokio::time::timeout(CLOSE, server).await;

@@ -331,6 +331,21 @@ fn fact_name(entry: &Value) -> String {
     entry["fact"].as_object().unwrap().keys().next().unwrap().clone()
 }
 
+/// Whoever asks twice does not want to wait for the grace period.
+#[test]
+fn a_second_signal_ends_the_grace_period() {
+    let home = home();
+    let server = home.serve();
+    let session = id(&server.post("/v1/sessions", &json!({"agent": "slow", "task": "for ever"}).to_string()));
+    server.process.signal("TERM");
+    server.get_until("/readyz", |answer| answer.status != 200);
+    server.process.signal("TERM");
+    let finished = server.process.end();
+    assert_eq!(finished.code, Some(0), "{}", finished.err);
+    let shown: Value = serde_json::from_str(&home.ask(&["session", "show", &session, "--json"])).unwrap();
+    assert_eq!(shown["session"]["status"], "running", "nothing is finalised that could go on");
+}
+
 /// A session in the middle of a step that outlasts the grace period is cut off, and said so.
 #[test]
 fn a_stop_waits_no_longer_than_the_grace_period() {

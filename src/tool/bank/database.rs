@@ -120,6 +120,7 @@ impl Database {
     }
 
     fn open(&self) -> rusqlite::Result<Connection> {
+        make_private(&self.path);
         let mut connection = Connection::open(&self.path)?;
         connection.busy_timeout(BUSY)?;
         connection.pragma_update(None, "foreign_keys", true)?;
@@ -151,6 +152,12 @@ fn require_customer(connection: &Connection, customer: &str) -> Result<(), Fault
     let sql = "SELECT 1 FROM customers WHERE id = ?1";
     let known = connection.query_row(sql, params![customer], |_| Ok(())).optional().map_err(fault)?;
     known.ok_or_else(|| Fault::new(FaultKind::Refused, "the bank knows no customer of this login"))
+}
+
+/// Makes a missing file, for its owner alone. What goes wrong here shows when it is opened.
+fn make_private(path: &std::path::Path) {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let _ = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "made for map_err")]
