@@ -52,6 +52,9 @@ impl Steps {
             Fact::ToolAttemptFinished { attempt, end, .. } if end.outcome != ToolOutcome::Ok => {
                 vec![attempt_line(*attempt, end.outcome.label())]
             }
+            Fact::RateLimited { limit, .. } => {
+                vec![format!("├─ {} ({})", style("rate limited").yellow(), limit.label())]
+            }
             Fact::LimitReached { limit, value } => {
                 vec![format!("├─ {} {} ({value})", style("limit").yellow(), limit.label())]
             }
@@ -76,6 +79,7 @@ impl Steps {
             | Fact::ModelAttemptFinished { .. }
             | Fact::ToolAttemptStarted { .. }
             | Fact::ToolAttemptFinished { .. }
+            | Fact::CircuitChanged(_)
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
             | Fact::SessionsErased { .. } => Vec::new(),
@@ -105,6 +109,7 @@ impl Doing {
 fn model_line(call: &ModelCall, end: &ModelCallEnd, begun: Timestamp, ended: Timestamp) -> String {
     let head = match call.purpose {
         CallPurpose::Step => format!("step {}", call.step),
+        CallPurpose::Direct => format!("step {} without tools", call.step),
         CallPurpose::WrapUp => "wrap-up".to_owned(),
     };
     let asks = match &end.reply {

@@ -78,6 +78,8 @@ pub struct Tool {
     pub timeout: Duration,
     /// Scopes that the principal must hold.
     pub scopes: Vec<String>,
+    /// The circuit breaker that it shares with others that name it; its own if none is named.
+    pub circuit: Option<String>,
 }
 
 /// The tools that are a part of the program.
@@ -273,5 +275,9 @@ fn read_tool(section: &Section<'_>) -> Tool {
         confirm: section.get("confirm", scalar::word(&confirms)).unwrap_or(builtin.confirm()),
         timeout: section.get("timeout", scalar::duration(shortest, longest)).unwrap_or(DEFAULT_TOOL_TIMEOUT),
         scopes: section.list("scopes", scalar::text).unwrap_or_default(),
+        circuit: section.get("circuit", |node| {
+            let name = scalar::text(node)?;
+            label_name(&name).map(|()| name)
+        }),
     }
 }

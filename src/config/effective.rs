@@ -105,6 +105,7 @@ fn tool(tool: &Tool) -> Value {
         "confirm": match tool.confirm { Confirm::Never => "never", Confirm::AskCustomer => "ask_customer" },
         "timeout": write_duration(tool.timeout),
         "scopes": tool.scopes,
+        "circuit": tool.circuit,
     })
 }
 

@@ -123,9 +123,11 @@ impl<I> Memory<I> {
             | Fact::ModelCallFinished { .. }
             | Fact::ToolAttemptFinished { .. }
             | Fact::ToolCallFinished { .. }
+            | Fact::RateLimited { .. }
             | Fact::LimitReached { .. }
             | Fact::HandedOver { .. }
             | Fact::SessionFinished(_)
+            | Fact::CircuitChanged(_)
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
             | Fact::SessionsErased { .. } => {}
@@ -166,8 +168,10 @@ impl<I> Memory<I> {
             | Fact::ModelAttemptStarted { .. }
             | Fact::ToolCallStarted { .. }
             | Fact::ToolAttemptStarted { .. }
+            | Fact::RateLimited { .. }
             | Fact::LimitReached { .. }
             | Fact::HandedOver { .. }
+            | Fact::CircuitChanged(_)
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
             | Fact::SessionsErased { .. } => {}

@@ -25,6 +25,7 @@ use self::{fold::Sessions, series::Series};
 use super::memory::Memory;
 use crate::core::{
     Entry, Sink,
+    circuit::CircuitId,
     port::{JournalWatch, StoreErrorKind},
 };
 
@@ -37,6 +38,8 @@ pub struct MetricLabels {
     pub models: Vec<(String, String, String)>,
     /// Tools.
     pub tools: Vec<String>,
+    /// Circuit breakers.
+    pub circuits: Vec<CircuitId>,
     /// Sinks that may drop.
     pub sinks: Vec<&'static str>,
     /// The version that runs.

@@ -19,6 +19,8 @@ pub struct Overrides {
     pub effect: Option<Effect>,
     /// Whether a person must agree.
     pub confirm: Option<Confirm>,
+    /// The circuit breaker that it shares with others.
+    pub circuit: Option<String>,
 }
 
 impl Overrides {
@@ -30,6 +32,7 @@ impl Overrides {
         spec.timeout = self.timeout.unwrap_or(spec.timeout);
         spec.scopes = self.scopes.unwrap_or(spec.scopes);
         spec.effect = self.effect.unwrap_or(spec.effect);
+        spec.circuit = self.circuit.or(spec.circuit);
         spec.confirm = self.confirm.unwrap_or(spec.confirm);
         spec
     }

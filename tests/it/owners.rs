@@ -39,7 +39,16 @@ rules:
 fn planned(name: &str, effect: Effect, delay_ms: u64) -> PlannedTool {
     let runs = vec![Run { delay_ms, text: Some("ok".into()), ..Run::default() }];
     let schema = json!({"type": "object", "properties": {}, "additionalProperties": false});
-    let plan = ToolPlan { effect, confirm: Default::default(), schema, timeout_ms: Some(60_000), scopes: vec![], runs };
+    let plan = ToolPlan {
+        effect,
+        confirm: Default::default(),
+        schema,
+        timeout_ms: Some(60_000),
+        scopes: vec![],
+        circuit: None,
+        tool_error_trips: false,
+        runs,
+    };
     PlannedTool::new(name, plan)
 }
 

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     core::{
         Effect, SessionId, SpanId, Timestamp, ToolOutcome, Usage,
-        fact::{CallPurpose, ModelCall, ModelCallEnd, ModelOutcome, ToolCallBegin, ToolCallEnd},
+        fact::{ModelCall, ModelCallEnd, ModelOutcome, ToolCallBegin, ToolCallEnd},
     },
     signal::names,
 };
@@ -35,6 +35,7 @@ pub(super) struct OpenCall {
 struct Attempt {
     number: u32,
     started: Timestamp,
+    wait_ms: u64,
     model: Option<KeyValue>,
 }
 
@@ -49,7 +50,7 @@ impl OpenCall {
             string(names::SESSION_ID, &session.to_string()),
             integer(names::STEP, call.step),
             string(names::MODEL_NAME, &call.model.name),
-            string(names::MODEL_PURPOSE, purpose(call.purpose)),
+            string(names::MODEL_PURPOSE, call.purpose.label()),
         ];
         let name = format!("{} {}", names::operation::CHAT, capped(&call.model.request_model));
         Self::new(SpanKind::Client, name, at, attributes)
@@ -83,8 +84,8 @@ impl OpenCall {
     }
 
     /// An attempt went out.
-    pub(super) fn attempt_started(&mut self, at: Timestamp, number: u32, model: Option<KeyValue>) {
-        self.running.push(Attempt { number, started: at, model });
+    pub(super) fn attempt_started(&mut self, at: Timestamp, number: u32, wait_ms: u64, model: Option<KeyValue>) {
+        self.running.push(Attempt { number, started: at, wait_ms, model });
     }
 
     /// An attempt ended.
@@ -97,6 +98,9 @@ impl OpenCall {
             string(names::ATTEMPT_OUTCOME, outcome),
             integer(names::ATTEMPT_DURATION_MS, took),
         ];
+        if attempt.wait_ms > 0 {
+            attributes.push(integer(names::ATTEMPT_WAIT_MS, attempt.wait_ms));
+        }
         attributes.extend(attempt.model);
         self.attempts.push(event(names::EVENT_ATTEMPT, at, attributes));
     }
@@ -167,13 +171,6 @@ impl OpenCall {
             links: SpanLinks::default(),
             status: error.map_or(Status::Unset, Status::error),
         }
-    }
-}
-
-const fn purpose(purpose: CallPurpose) -> &'static str {
-    match purpose {
-        CallPurpose::Step => "step",
-        CallPurpose::WrapUp => "wrap_up",
     }
 }
 
