@@ -274,7 +274,9 @@ mod tests {
         all.rate_limits.tools.clear();
         all.auth.default_principal.attributes.clear();
         all.agents.values_mut().for_each(|agent| agent.prompt_version = None);
-        all.tools.values_mut().for_each(|tool| tool.description = None);
+        for tool in all.tools.values_mut() {
+            (tool.description, tool.circuit) = (None, None);
+        }
         let mut plain = Config::embedded();
         plain.agents.values_mut().for_each(|agent| agent.prompt_version = None);
         assert_eq!(all, plain);

@@ -4,6 +4,7 @@
 //! It must never know tokio, I/O, a lock, randomness or a clock: time and ids come in as
 //! arguments, so whatever is built from these words can be replayed and tested as plain data.
 
+pub mod circuit;
 pub mod fact;
 pub mod fault;
 pub mod id;

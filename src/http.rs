@@ -3,6 +3,7 @@
 //! It must never decide what a session is or may do; it turns requests into tasks and what
 //! comes back into JSON, and every error into problem+json.
 
+mod circuits;
 mod confirmations;
 mod data;
 mod ops;
@@ -72,6 +73,8 @@ pub fn app(runtime: Runtime, options: Options) -> Router {
         .route("/v1/confirmations", get(confirmations::list))
         .route("/v1/principals/{id}", delete(data::erase_principal))
         .route("/v1/principals/{id}/export", get(data::export_principal))
+        .route("/v1/circuits", get(circuits::list))
+        .route("/v1/circuits/{kind}/{name}", post(circuits::switch))
         .route("/metrics", get(ops::metrics))
         .route("/healthz", get(ops::healthz))
         .route("/readyz", get(ops::readyz))

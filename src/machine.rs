@@ -4,6 +4,7 @@
 //! It must never know tokio, I/O, a lock, randomness or a clock. Whatever happens between a
 //! decision and the fact that it leads to happens elsewhere.
 
+pub mod breaker;
 pub mod budget;
 pub mod decide;
 pub mod ending;
@@ -11,9 +12,10 @@ pub mod explanation;
 pub mod prompt;
 pub mod repeats;
 pub mod reply;
+pub mod retry;
 pub mod state;
 pub mod transcript;
 
-pub use decide::{Step, decide};
+pub use decide::{Step, Surroundings, decide};
 pub use prompt::Prompt;
 pub use state::State;

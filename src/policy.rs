@@ -1,24 +1,50 @@
 //! What stands around every request to a model and every run of a tool: one function each, one
-//! order. From the outside in: the session's deadline (the driver's), then the attempt under its
-//! own timeout, with panics caught; what comes out is an outcome, never an exception.
+//! order (see [`attempts`]); what comes out is an outcome, never an exception.
 //!
 //! It must never know who implements a port, nor what the loop does with the result.
+
+mod attempts;
+mod circuits;
+mod limits;
 
 use std::{any::Any, future::Future, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures_util::FutureExt as _;
 use serde_json::Value;
 
+use self::attempts::{Attempts, Exchange, attempts};
+pub use self::{
+    attempts::whole_seconds,
+    circuits::{Act, Circuits, Standing},
+    limits::{Limited, Limits, ToolRate},
+};
 use crate::{
     core::{
         Effect, Fault, FaultKind, Model, ModelReply, ModelRequest, Principal, Sensitive, SpanId, Tool, ToolOutcome,
-        Usage,
+        ToolSpec, Usage,
+        circuit::CircuitId,
         fact::{AttemptEnd, ModelCallEnd, ModelOutcome},
+        fault::Health,
         op::{ModelAttempt, ToolAttempt},
-        port::{ModelCallInput, StoreError, ToolContext, ToolReply},
+        port::{Entropy, ModelCallInput, StoreError, ToolContext, ToolReply},
     },
     journal::SessionLog,
+    machine::retry,
 };
+
+/// What is shared by all calls of a process.
+pub struct Policy {
+    /// Breakers of tools and models.
+    pub circuits: Circuits,
+    /// How often tools may be called.
+    pub limits: Limits,
+    /// When a request to a model is made again.
+    pub llm_retry: retry::Policy,
+    /// When a run of a tool is made again.
+    pub tool_retry: retry::Policy,
+    /// Chance, for the jitter of waits.
+    pub entropy: Arc<dyn Entropy>,
+}
 
 /// A request to a model, ready to be sent.
 #[derive(Clone, Copy)]
@@ -61,17 +87,130 @@ pub struct ToolVerdict {
     pub attempts: u32,
 }
 
-/// Makes a model call inside its operation `call`.
-pub async fn call_model(log: &SessionLog, call: SpanId, input: ModelInput<'_>) -> ModelCallEnd {
-    let attempt = ModelAttempt { call, attempt: 1, model: input.model.info().name.clone() };
-    let result = log
-        .observe(attempt, |_| async {
+impl Policy {
+    /// Makes a model call inside its operation `call`.
+    pub async fn call_model(&self, log: &SessionLog, call: SpanId, input: ModelInput<'_>) -> ModelCallEnd {
+        let circuit = CircuitId::model(input.model.info().name.clone());
+        let exchange = ModelExchange { log, call, circuit, input };
+        let Attempts { result, made } = attempts(self, &self.llm_retry, log, &exchange).await;
+        model_call_end(result, made)
+    }
+
+    /// Runs a tool inside its operation `call`.
+    pub async fn call_tool(&self, log: &SessionLog, call: SpanId, input: &ToolInput) -> ToolVerdict {
+        let circuit = input.tool.spec().circuit_id();
+        let exchange = ToolExchange { log, call, circuit, input };
+        let Attempts { result, made } = attempts(self, &self.tool_retry, log, &exchange).await;
+        let outcome = match &result {
+            Ok(_) => ToolOutcome::Ok,
+            Err(fault) => call_outcome(input.effect, fault.kind),
+        };
+        ToolVerdict { outcome, result, attempts: made }
+    }
+
+    /// Whether none of these tools can be reached: the circuit of each is open. False where
+    /// there are no tools at all.
+    pub fn all_unavailable<'a>(&self, tools: impl IntoIterator<Item = &'a ToolSpec>) -> bool {
+        let mut tools = tools.into_iter().peekable();
+        tools.peek().is_some() && tools.all(|tool| self.circuits.is_open(&tool.circuit_id()))
+    }
+}
+
+/// A model call on its way through [`attempts`].
+struct ModelExchange<'a> {
+    log: &'a SessionLog,
+    call: SpanId,
+    circuit: CircuitId,
+    input: ModelInput<'a>,
+}
+
+impl Exchange for ModelExchange<'_> {
+    type Reply = ModelReply;
+
+    fn circuit(&self) -> &CircuitId {
+        &self.circuit
+    }
+
+    /// A model changes nothing.
+    fn effect(&self) -> Effect {
+        Effect::Read
+    }
+
+    fn timeout(&self) -> Duration {
+        self.input.timeout
+    }
+
+    fn health(&self, kind: FaultKind) -> Health {
+        kind.health()
+    }
+
+    async fn attempt(&self, number: u32, wait: Duration) -> Result<ModelReply, Fault> {
+        let Self { log, call, input, .. } = *self;
+        let attempt =
+            ModelAttempt { call, attempt: number, model: input.model.info().name.clone(), wait_ms: millis(wait) };
+        log.observe(attempt, |_| async {
             let send = ModelCallInput { request: input.request, body: input.body, trace: log.trace(call) };
             let result = guarded(input.timeout, input.model.call(send)).await;
             (model_attempt_end(&result), result)
         })
-        .await;
-    model_call_end(result, 1)
+        .await
+    }
+}
+
+/// A tool call on its way through [`attempts`].
+struct ToolExchange<'a> {
+    log: &'a SessionLog,
+    call: SpanId,
+    circuit: CircuitId,
+    input: &'a ToolInput,
+}
+
+impl Exchange for ToolExchange<'_> {
+    type Reply = ToolReply;
+
+    fn circuit(&self) -> &CircuitId {
+        &self.circuit
+    }
+
+    fn effect(&self) -> Effect {
+        self.input.effect
+    }
+
+    fn timeout(&self) -> Duration {
+        self.input.timeout
+    }
+
+    fn health(&self, kind: FaultKind) -> Health {
+        match kind {
+            FaultKind::ToolError if self.input.tool.spec().tool_error_trips => Health::Failure,
+            kind => kind.health(),
+        }
+    }
+
+    async fn attempt(&self, number: u32, wait: Duration) -> Result<ToolReply, Fault> {
+        let Self { log, call, input, .. } = *self;
+        let attempt = ToolAttempt { call, attempt: number, effect: input.effect, wait_ms: millis(wait) };
+        let context = ToolContext {
+            principal: input.principal.clone(),
+            session: log.id(),
+            call_id: input.call_id.clone(),
+            idempotency_key: format!("{}:{}", log.id(), input.call_id),
+            attempt: number,
+            trace: log.trace(call),
+        };
+        log.observe(attempt, |_| async {
+            let result = match make_intent_durable(log, input.effect).await {
+                Ok(()) => guarded(input.timeout, input.tool.call(&context, input.arguments.clone())).await,
+                Err(fault) => Err(fault),
+            };
+            (tool_attempt_end(&result), result)
+        })
+        .await
+    }
+}
+
+fn millis(wait: Duration) -> u64 {
+    u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn model_attempt_end(result: &Result<ModelReply, Fault>) -> AttemptEnd<ModelOutcome> {
@@ -95,33 +234,6 @@ fn model_call_end(result: Result<ModelReply, Fault>, attempts: u32) -> ModelCall
             attempts,
         },
     }
-}
-
-/// Runs a tool inside its operation `call`.
-pub async fn call_tool(log: &SessionLog, call: SpanId, input: &ToolInput) -> ToolVerdict {
-    let attempt = ToolAttempt { call, attempt: 1, effect: input.effect };
-    let context = ToolContext {
-        principal: input.principal.clone(),
-        session: log.id(),
-        call_id: input.call_id.clone(),
-        idempotency_key: format!("{}:{}", log.id(), input.call_id),
-        attempt: 1,
-        trace: log.trace(call),
-    };
-    let result = log
-        .observe(attempt, |_| async {
-            let result = match make_intent_durable(log, input.effect).await {
-                Ok(()) => guarded(input.timeout, input.tool.call(&context, input.arguments.clone())).await,
-                Err(fault) => Err(fault),
-            };
-            (tool_attempt_end(&result), result)
-        })
-        .await;
-    let outcome = match &result {
-        Ok(_) => ToolOutcome::Ok,
-        Err(fault) => call_outcome(input.effect, fault.kind),
-    };
-    ToolVerdict { outcome, result, attempts: 1 }
 }
 
 /// Before an effect, the fact that it is about to happen must survive a crash.

@@ -9,6 +9,7 @@ mod decide;
 mod diagnostics;
 mod exports;
 mod live;
+mod policy;
 mod resume;
 mod retention;
 mod setup;
@@ -46,6 +47,7 @@ use crate::{
         port::{Entropy, StoreError},
     },
     journal::{Journal, SystemLog, Writer},
+    policy::Circuits,
     session::{Agent, NewSession},
     signal::{Feed, Metrics},
     store,
@@ -141,6 +143,7 @@ pub struct Runtime {
 
 struct Inner {
     agents: agents::Agents,
+    circuits: Circuits,
     journal: Journal,
     system: SystemLog,
     store: Arc<dyn Store>,
@@ -182,7 +185,6 @@ impl Runtime {
             Some(store) => store.clone(),
             None => open_store(&config.store, &setup.data_dir).map_err(Error::Store)?,
         };
-        let agents = agents::build(config, &setup.data_dir, &setup.own)?;
         let signals = Signals::start(config, &setup)?;
         let watch = Arc::new(signals.metrics().clone());
         let writer =
@@ -190,15 +192,19 @@ impl Runtime {
                 .map_err(Error::Thread)?;
         let mut process = [0; 16];
         setup.entropy.fill(&mut process);
-        let journal = Journal::new(writer, setup.clock, ProcessId::from_bytes(process));
+        let journal = Journal::new(writer, setup.clock.clone(), ProcessId::from_bytes(process));
         let system = SystemLog::begin(&journal);
+        let policy = Arc::new(policy::build(config, &setup, &system));
+        let agents = agents::build(config, &setup.data_dir, &setup.own, &policy)?;
         system.record(Fact::ProcessStarted {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             surface: setup.surface.to_owned(),
         });
+        policy::restore(&policy.circuits, &*store).map_err(Error::Store)?;
         let live = Live::new(usize::try_from(config.server.max_sessions).unwrap_or(usize::MAX));
         let inner = Inner {
             agents,
+            circuits: policy.circuits.clone(),
             journal,
             system,
             store,
@@ -213,6 +219,7 @@ impl Runtime {
         };
         let runtime = Self { inner: Arc::new(inner) };
         runtime.keep_leases();
+        runtime.keep_circuits();
         Ok(runtime)
     }
 

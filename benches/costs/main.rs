@@ -160,7 +160,8 @@ fn numbered(number: u32) -> SessionId {
 /// One step of the loop where neither model nor tool takes time, with a journal in memory.
 async fn loop_step() -> f64 {
     const SESSIONS: u32 = 500;
-    let (agent, journal) = (instant_agent(), world::memory_journal());
+    let journal = world::memory_journal();
+    let agent = instant_agent(&journal);
     let principal = Arc::new(world::config(Store::Memory).auth.default_principal);
     let prompt = agent.prompt(&principal);
     let begun = Instant::now();
@@ -180,7 +181,7 @@ async fn loop_step() -> f64 {
     micros(begun.elapsed()) / f64::from(SESSIONS) / 2.0
 }
 
-fn instant_agent() -> Agent {
+fn instant_agent(journal: &Journal) -> Agent {
     let schema = json!({"type": "object", "properties": {}, "additionalProperties": false});
     let spec = ToolSpec::new("ping", "Answers.", schema).effect(Effect::Read);
     let tool = FnTool::new(spec, |_, _| async { Ok(ToolReply::Text("pong".into())) });
@@ -196,6 +197,7 @@ fn instant_agent() -> Agent {
         model: Arc::new(Scripted::from_yaml(info, script).expect("a script")),
         model_timeout: Duration::from_secs(30),
         tools: registry.all(),
+        policy: Arc::new(world::policy(journal)),
         task_types: vec!["other".into()],
         default_task_type: "other".into(),
         fingerprint: "{}".into(),

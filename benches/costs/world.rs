@@ -11,13 +11,16 @@ use std::{
 
 use glassbox::{
     Config, Runtime, Setup, Task,
-    config::{Otlp, Protocol, Store, Synchronous},
+    config::{Otlp, Protocol, RetryPolicy, Store, Synchronous},
     core::{
-        Entry, Sink, StreamId,
+        Clock, Entry, Sink, StreamId,
+        circuit::CircuitId,
         port::{self, Entropy as _, JournalWatch},
     },
-    journal::{Journal, Mode, OnFault, Writer},
+    journal::{Journal, Mode, OnFault, SystemLog, Writer},
+    machine::breaker::Rules,
     model::Scripted,
+    policy::{self, Circuits, Policy},
     runtime::{SystemClock, SystemEntropy},
     session::Ended,
     signal::{
@@ -153,6 +156,7 @@ fn metrics() -> Metrics {
         agents: vec![("bank".into(), config.agents["bank"].task_types.clone())],
         models: vec![("bank".into(), "scripted".into(), "bank".into())],
         tools: config.tools.keys().cloned().collect(),
+        circuits: Vec::new(),
         sinks: vec!["feed", "lines", "otlp"],
         version: "0".into(),
     };
@@ -186,6 +190,19 @@ fn journal(store: Arc<dyn port::Store>, sinks: Vec<Box<dyn Sink>>, watch: Arc<dy
 /// A journal in memory without signals.
 pub(crate) fn memory_journal() -> Journal {
     journal(Arc::new(memory::Store::new()), Vec::new(), Arc::new(Deaf))
+}
+
+/// The default policy, with the breakers of one model and one tool.
+pub(crate) fn policy(journal: &Journal) -> Policy {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let circuits = [CircuitId::model("bank"), CircuitId::tool("ping")];
+    Policy {
+        circuits: Circuits::new(SystemLog::begin(journal), &Rules::default(), circuits),
+        limits: policy::Limits::new([], &clock),
+        llm_retry: RetryPolicy::llm().rules(),
+        tool_retry: RetryPolicy::tool().rules(),
+        entropy: Arc::new(SystemEntropy),
+    }
 }
 
 /// Takes every export and forgets it; gives its address.

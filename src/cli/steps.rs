@@ -60,6 +60,9 @@ impl Steps {
                 let (decision, by) = (end.decision.label(), short(end.by.expose()));
                 vec![format!("│  ├─ {} by {by}", paint(decision, end.decision == Decision::Approved))]
             }
+            Fact::RateLimited { limit, .. } => {
+                vec![format!("├─ {} ({})", style("rate limited").yellow(), limit.label())]
+            }
             Fact::LimitReached { limit, value } => {
                 vec![format!("├─ {} {} ({value})", style("limit").yellow(), limit.label())]
             }
@@ -84,6 +87,7 @@ impl Steps {
             | Fact::ModelAttemptFinished { .. }
             | Fact::ToolAttemptStarted { .. }
             | Fact::ToolAttemptFinished { .. }
+            | Fact::CircuitChanged(_)
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
             | Fact::SessionsErased { .. } => Vec::new(),
@@ -113,6 +117,7 @@ impl Doing {
 fn model_line(call: &ModelCall, end: &ModelCallEnd, begun: Timestamp, ended: Timestamp) -> String {
     let head = match call.purpose {
         CallPurpose::Step => format!("step {}", call.step),
+        CallPurpose::Direct => format!("step {} without tools", call.step),
         CallPurpose::WrapUp => "wrap-up".to_owned(),
     };
     let asks = match &end.reply {

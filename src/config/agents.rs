@@ -80,6 +80,8 @@ pub struct Tool {
     pub timeout: Duration,
     /// Scopes that the principal must hold.
     pub scopes: Vec<String>,
+    /// The circuit breaker that it shares with others that name it; its own if none is named.
+    pub circuit: Option<String>,
 }
 
 /// The tools that are a part of the program.
@@ -279,5 +281,9 @@ fn read_tool(section: &Section<'_>) -> Tool {
             .unwrap_or(DEFAULT_CONFIRM_EXPIRES),
         timeout: section.get("timeout", scalar::duration(shortest, longest)).unwrap_or(DEFAULT_TOOL_TIMEOUT),
         scopes: section.list("scopes", scalar::text).unwrap_or_default(),
+        circuit: section.get("circuit", |node| {
+            let name = scalar::text(node)?;
+            label_name(&name).map(|()| name)
+        }),
     }
 }

@@ -106,6 +106,7 @@ fn tool(tool: &Tool) -> Value {
         "confirm_expires": write_duration(tool.confirm_expires),
         "timeout": write_duration(tool.timeout),
         "scopes": tool.scopes,
+        "circuit": tool.circuit,
     })
 }
 

@@ -4,7 +4,7 @@
 //! The keys of the retry policies and of the breaker, and their units, are those of the seed
 //! document, so that its YAML can be taken over as it stands.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
 
 use super::{
     agents::tool_name,
@@ -12,7 +12,11 @@ use super::{
     scalar::{self, Read},
     tree::Node,
 };
-use crate::core::FaultKind;
+use crate::{
+    core::FaultKind,
+    machine::{breaker, retry},
+    policy,
+};
 
 /// How often and when an attempt is made again. What is in none of the lists follows its
 /// [`FaultKind`].
@@ -143,19 +147,41 @@ impl RetryPolicy {
         }
     }
 
-    /// Whether a fault of this kind, and with this status if one was answered, is tried again.
-    /// A listed status wins, then a listed exception, then the kind itself.
-    pub fn retries(&self, kind: FaultKind, status: Option<u16>) -> bool {
-        let code = |codes: &[u16]| status.is_some_and(|status| codes.contains(&status));
-        let listed = |names: &[Exception]| names.iter().any(|name| name.kinds().contains(&kind));
-        if code(&self.retryable_status_codes) {
-            true
-        } else if code(&self.non_retryable_status_codes) {
-            false
-        } else if listed(&self.retryable_exceptions) {
-            true
-        } else {
-            !listed(&self.non_retryable_exceptions) && kind.retryable()
+    /// The rules that the policy follows.
+    pub fn rules(&self) -> retry::Policy {
+        let kinds = |names: &[Exception]| names.iter().flat_map(|name| name.kinds()).copied().collect();
+        retry::Policy {
+            max_attempts: self.max_attempts,
+            initial_delay: self.initial_delay,
+            multiplier: self.backoff_multiplier,
+            jitter: self.jitter,
+            max_delay: self.max_delay,
+            retryable_statuses: self.retryable_status_codes.clone(),
+            final_statuses: self.non_retryable_status_codes.clone(),
+            retryable_kinds: kinds(&self.retryable_exceptions),
+            final_kinds: kinds(&self.non_retryable_exceptions),
+        }
+    }
+}
+
+impl CircuitBreaker {
+    /// The rules that every breaker follows.
+    pub const fn rules(&self) -> breaker::Rules {
+        breaker::Rules {
+            failure_threshold: self.failure_threshold,
+            window: self.window,
+            min_calls: self.min_calls,
+            half_open_after: self.half_open_after,
+        }
+    }
+}
+
+impl ToolRate {
+    /// The rates that the policy keeps.
+    pub fn rates(&self) -> policy::ToolRate {
+        policy::ToolRate {
+            per_minute: self.per_minute.and_then(NonZeroU32::new),
+            per_principal_per_minute: self.per_principal_per_minute.and_then(NonZeroU32::new),
         }
     }
 }
@@ -263,22 +289,28 @@ fn seconds(node: &Node) -> Read<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::Fault;
 
     #[test]
-    fn a_listed_status_wins_and_the_rest_follows_the_kind() {
-        let policy = RetryPolicy { retryable_status_codes: vec![418], ..RetryPolicy::llm() };
-        assert!(policy.retries(FaultKind::Refused, Some(418)));
-        assert!(!policy.retries(FaultKind::ContextTooLong, Some(413)));
-        assert!(policy.retries(FaultKind::Server, Some(500)));
-        assert!(policy.retries(FaultKind::Connection, None));
-        assert!(!policy.retries(FaultKind::Auth, None));
+    fn the_policies_of_the_seed_retry_what_it_says() {
+        let fault = |kind, status: Option<u16>| Fault { status, ..Fault::new(kind, "x") };
+        let (llm, tool) = (RetryPolicy::llm().rules(), RetryPolicy::tool().rules());
+        for status in [429, 503, 529] {
+            assert!(llm.retries(&fault(FaultKind::Overloaded, Some(status))), "{status}");
+        }
+        for status in [400, 401, 413] {
+            assert!(!llm.retries(&fault(FaultKind::Overloaded, Some(status))), "{status}");
+        }
+        for kind in [FaultKind::Connection, FaultKind::Transport, FaultKind::Timeout] {
+            assert!(tool.retries(&fault(kind, None)), "{kind}");
+        }
+        for kind in [FaultKind::Refused, FaultKind::Auth] {
+            assert!(!tool.retries(&fault(kind, None)), "{kind}");
+        }
     }
 
     #[test]
-    fn a_listed_exception_wins_over_the_kind() {
-        let policy = RetryPolicy { non_retryable_exceptions: vec![Exception::TimeoutError], ..RetryPolicy::llm() };
-        assert!(!policy.retries(FaultKind::Timeout, None));
-        assert!(RetryPolicy::tool().retries(FaultKind::Timeout, None));
-        assert!(!RetryPolicy::tool().retries(FaultKind::Refused, Some(422)));
+    fn the_breaker_of_the_seed_is_the_default() {
+        assert_eq!(CircuitBreaker::default().rules(), breaker::Rules::default());
     }
 }

@@ -13,13 +13,14 @@ use serde::{Deserialize, Serialize};
 pub use self::{
     call::{AttemptEnd, CallPurpose, ModelCall, ModelCallEnd, ModelOutcome, Observation, ToolCallBegin, ToolCallEnd},
     confirmation::{ConfirmationEnd, ConfirmationRequest, Decision},
-    limit::{HandoverCause, Limit},
+    limit::{HandoverCause, Limit, RateLimit},
     session::{
         EraseCause, Language, ModelInfo, PromptRef, SessionEnd, SessionStarted, SessionSummary, SpanLink, SuspendCause,
         TraceStart,
     },
 };
 use super::{
+    circuit::CircuitChange,
     id::{SpanId, StreamId},
     outcome::ToolOutcome,
     sensitive::Sensitive,
@@ -29,6 +30,9 @@ use super::{
 
 /// The version of the facts below; a journal of a newer one is refused.
 pub const JOURNAL_VERSION: u32 = 1;
+
+/// The name of [`Fact::CircuitChanged`], to find those of earlier processes by.
+pub const CIRCUIT_CHANGED: &str = "circuit_changed";
 
 /// One fact at its place in a journal.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,6 +83,9 @@ pub enum Fact {
         attempt: u32,
         /// The configured model that is asked.
         model: String,
+        /// Milliseconds waited since the attempt before.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        wait_ms: u64,
     },
     /// One request of a model call came back, or did not.
     ModelAttemptFinished {
@@ -111,6 +118,9 @@ pub enum Fact {
         attempt: u32,
         /// What the call changes.
         effect: Effect,
+        /// Milliseconds waited since the attempt before.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        wait_ms: u64,
     },
     /// One attempt of a tool call ended.
     ToolAttemptFinished {
@@ -142,6 +152,16 @@ pub enum Fact {
         /// How.
         end: ConfirmationEnd,
     },
+    /// A rate limit of ours refused something.
+    RateLimited {
+        /// Which one.
+        limit: RateLimit,
+        /// The tool that was asked for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tool: Option<String>,
+        /// Milliseconds until it is allowed again.
+        wait_ms: u64,
+    },
     /// A limit stops the session.
     LimitReached {
         /// Which one.
@@ -158,6 +178,8 @@ pub enum Fact {
     },
     /// Last fact of a session; closes its root span.
     SessionFinished(Box<SessionEnd>),
+    /// System journal: a circuit breaker moved, or an operator switched it.
+    CircuitChanged(Box<CircuitChange>),
     /// System journal: a process opened the store.
     ProcessStarted {
         /// The version of glassbox.
@@ -197,12 +219,19 @@ impl Fact {
             Self::ToolCallFinished { .. } => "tool_call_finished",
             Self::ConfirmationRequested { .. } => "confirmation_requested",
             Self::ConfirmationDecided { .. } => "confirmation_decided",
+            Self::RateLimited { .. } => "rate_limited",
             Self::LimitReached { .. } => "limit_reached",
             Self::HandedOver { .. } => "handed_over",
             Self::SessionFinished(_) => "session_finished",
+            Self::CircuitChanged(_) => CIRCUIT_CHANGED,
             Self::ProcessStarted { .. } => "process_started",
             Self::ProcessStopped { .. } => "process_stopped",
             Self::SessionsErased { .. } => "sessions_erased",
         }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for this form")]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
 }

@@ -36,11 +36,25 @@ pub enum FaultKind {
     Panic,
     /// A fault of this runtime or its disk.
     Internal,
+    /// Nothing was asked: the circuit breaker is open.
+    CircuitOpen,
+}
+
+/// What the end of an attempt says of the health of the other side, which is what a circuit
+/// breaker counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// It failed.
+    Failure,
+    /// It answered, if only with a no.
+    Success,
+    /// Nothing: the attempt was cut off, or it was our own doing.
+    Ignored,
 }
 
 impl FaultKind {
     /// Every kind, for series that are born at zero.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Timeout,
         Self::Connection,
         Self::Transport,
@@ -54,6 +68,7 @@ impl FaultKind {
         Self::ToolError,
         Self::Panic,
         Self::Internal,
+        Self::CircuitOpen,
     ];
 
     /// The word in metrics, spans (`error.type`), events and observations.
@@ -72,6 +87,7 @@ impl FaultKind {
             Self::ToolError => "tool_error",
             Self::Panic => "panic",
             Self::Internal => "internal",
+            Self::CircuitOpen => "circuit_open",
         }
     }
 
@@ -90,12 +106,14 @@ impl FaultKind {
             | Self::Malformed
             | Self::ToolError
             | Self::Panic
-            | Self::Internal => false,
+            | Self::Internal
+            | Self::CircuitOpen => false,
         }
     }
 
-    /// Whether a circuit breaker counts it as a failure of the other side.
-    pub const fn trips_breaker(self) -> bool {
+    /// What it says of the health of the other side: 429 is our own pace, `internal` our own
+    /// fault, and a refused request or a tool's own word is an answer.
+    pub const fn health(self) -> Health {
         match self {
             Self::Timeout
             | Self::Connection
@@ -104,9 +122,16 @@ impl FaultKind {
             | Self::Server
             | Self::Auth
             | Self::Malformed
-            | Self::Panic => true,
-            Self::RateLimited | Self::ContextTooLong | Self::Refused | Self::ToolError | Self::Internal => false,
+            | Self::Panic => Health::Failure,
+            Self::ContextTooLong | Self::Refused | Self::ToolError => Health::Success,
+            Self::RateLimited | Self::Internal | Self::CircuitOpen => Health::Ignored,
         }
+    }
+
+    /// Whether the request was surely not carried out, so that even an unsafe one may be sent
+    /// again. A 503 does not prove that: a proxy also answers it after it lost the service.
+    pub const fn surely_not_executed(self) -> bool {
+        matches!(self, Self::Connection | Self::RateLimited | Self::CircuitOpen)
     }
 
     /// Whether the request may have been carried out although no answer says so.
@@ -120,7 +145,7 @@ impl FaultKind {
             Self::Timeout => 504,
             Self::Connection | Self::Transport | Self::Server | Self::Auth | Self::Malformed => 502,
             Self::RateLimited => 429,
-            Self::Overloaded => 503,
+            Self::Overloaded | Self::CircuitOpen => 503,
             Self::ContextTooLong => 413,
             Self::Refused => 422,
             Self::ToolError | Self::Panic | Self::Internal => 500,
@@ -160,18 +185,28 @@ pub struct Fault {
     /// The least time that the service asks to wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<Duration>,
+    /// The HTTP status that the service answered with, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
 }
 
 impl Fault {
     /// A fault with no word on when to come back.
     pub fn new(kind: FaultKind, detail: impl Into<String>) -> Self {
-        Self { kind, detail: detail.into(), retry_after: None }
+        Self { kind, detail: detail.into(), retry_after: None, status: None }
     }
 
     /// Adds the time that the service asks to wait.
     #[must_use]
     pub fn retry_after(mut self, wait: Duration) -> Self {
         self.retry_after = Some(wait);
+        self
+    }
+
+    /// Adds the HTTP status that the service answered with.
+    #[must_use]
+    pub const fn status(mut self, status: u16) -> Self {
+        self.status = Some(status);
         self
     }
 }

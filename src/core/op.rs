@@ -154,13 +154,16 @@ pub struct ModelAttempt {
     pub attempt: u32,
     /// The configured model that is asked.
     pub model: String,
+    /// Milliseconds waited since the attempt before.
+    pub wait_ms: u64,
 }
 
 impl Operation for ModelAttempt {
     type End = AttemptEnd<ModelOutcome>;
 
     fn started(&self, _op: SpanId) -> Fact {
-        Fact::ModelAttemptStarted { call: self.call, attempt: self.attempt, model: self.model.clone() }
+        let (call, attempt, wait_ms) = (self.call, self.attempt, self.wait_ms);
+        Fact::ModelAttemptStarted { call, attempt, model: self.model.clone(), wait_ms }
     }
 
     fn finished(&self, _op: SpanId, end: Self::End) -> Fact {
@@ -189,13 +192,16 @@ pub struct ToolAttempt {
     pub attempt: u32,
     /// What the call changes.
     pub effect: Effect,
+    /// Milliseconds waited since the attempt before.
+    pub wait_ms: u64,
 }
 
 impl Operation for ToolAttempt {
     type End = AttemptEnd<ToolOutcome>;
 
     fn started(&self, _op: SpanId) -> Fact {
-        Fact::ToolAttemptStarted { call: self.call, attempt: self.attempt, effect: self.effect }
+        let (call, attempt, wait_ms) = (self.call, self.attempt, self.wait_ms);
+        Fact::ToolAttemptStarted { call, attempt, effect: self.effect, wait_ms }
     }
 
     fn finished(&self, _op: SpanId, end: Self::End) -> Fact {

@@ -198,6 +198,7 @@ impl ToolOutcome {
             | FaultKind::Malformed
             | FaultKind::Panic
             | FaultKind::Internal => Self::Failed,
+            FaultKind::CircuitOpen => Self::CircuitOpen,
         }
     }
 }

@@ -375,6 +375,12 @@ pub trait Store: Leases {
     /// cannot be written.
     fn scrub(&self) -> Result<(), StoreError>;
 
+    /// The facts of this name in the system journals of all processes, oldest first.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    fn system_facts(&self, name: &str) -> Result<Vec<Entry>, StoreError>;
+
     /// Whether it can be written now, without writing anything that stays.
     ///
     /// # Errors

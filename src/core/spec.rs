@@ -5,6 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::circuit::CircuitId;
+
 /// What the model is shown of a tool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolDefinition {
@@ -82,6 +84,10 @@ pub struct ToolSpec {
     pub timeout: Duration,
     /// Scopes that the principal must hold.
     pub scopes: Vec<String>,
+    /// The circuit breaker that it shares with other tools; its own if none is named.
+    pub circuit: Option<String>,
+    /// Whether the tool's own word that it failed (`tool_error`) counts in its breaker.
+    pub tool_error_trips: bool,
 }
 
 /// How long a person may take to agree, where a tool says nothing else.
@@ -100,6 +106,8 @@ impl ToolSpec {
             confirm_expires: DEFAULT_CONFIRM_EXPIRES,
             timeout: DEFAULT_TOOL_TIMEOUT,
             scopes: Vec::new(),
+            circuit: None,
+            tool_error_trips: false,
         }
     }
 
@@ -136,6 +144,28 @@ impl ToolSpec {
     pub fn scopes<S: Into<String>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
         self.scopes = scopes.into_iter().map(Into::into).collect();
         self
+    }
+
+    /// Makes it share a circuit breaker with the other tools that name this one.
+    #[must_use]
+    pub fn circuit(mut self, group: impl Into<String>) -> Self {
+        self.circuit = Some(group.into());
+        self
+    }
+
+    /// Makes the tool's own word that it failed count in its breaker.
+    #[must_use]
+    pub const fn tool_error_trips(mut self) -> Self {
+        self.tool_error_trips = true;
+        self
+    }
+
+    /// The circuit breaker that its attempts are counted by.
+    pub fn circuit_id(&self) -> CircuitId {
+        match &self.circuit {
+            Some(group) => CircuitId::group(group),
+            None => CircuitId::tool(self.name()),
+        }
     }
 
     /// The name that the model calls.

@@ -28,6 +28,11 @@ impl SystemLog {
         self.journal.writer().append(vec![Arc::new(entry)], Vec::new(), None);
     }
 
+    /// Now, by the clock that stamps the facts.
+    pub fn now(&self) -> Timestamp {
+        self.journal.clock().now()
+    }
+
     /// The barrier.
     ///
     /// # Errors

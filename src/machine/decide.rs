@@ -36,9 +36,19 @@ pub enum Step {
     Stop,
 }
 
+/// What the decision must know besides the state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Surroundings {
+    /// Now.
+    pub now: Timestamp,
+    /// Whether every tool of the agent is unavailable: the circuit of each is open.
+    pub tools_unavailable: bool,
+}
+
 /// Decides. The order is the order of precedence: what ends a session for good stands first,
 /// an answer that is there wins over every limit, and limits are asked before anything is begun.
-pub fn decide(state: &State, prompt: &Prompt, now: Timestamp) -> Step {
+pub fn decide(state: &State, prompt: &Prompt, around: Surroundings) -> Step {
+    let now = around.now;
     match state.status() {
         None => return Step::Stop,
         Some(status) if status.is_final() => return Step::Stop,
@@ -60,7 +70,10 @@ pub fn decide(state: &State, prompt: &Prompt, now: Timestamp) -> Step {
         return Step::AwaitConfirmation;
     }
     match budget::allow(state, prompt) {
-        Ok(allowance) => Step::CallModel { step: state.next_step(), purpose: CallPurpose::Step, allowance },
+        Ok(allowance) => {
+            let purpose = if around.tools_unavailable { CallPurpose::Direct } else { CallPurpose::Step };
+            Step::CallModel { step: state.next_step(), purpose, allowance }
+        }
         Err((limit, value)) => Step::Finish(Ending::limit(limit, value).facts(state, now)),
     }
 }
@@ -126,7 +139,8 @@ const fn fault_reason(kind: FaultKind) -> EndReason {
         | FaultKind::Malformed
         | FaultKind::ToolError
         | FaultKind::Panic
-        | FaultKind::Internal => EndReason::ModelUnavailable,
+        | FaultKind::Internal
+        | FaultKind::CircuitOpen => EndReason::ModelUnavailable,
     }
 }
 

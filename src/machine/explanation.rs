@@ -30,6 +30,14 @@ pub fn explanation(
     })
 }
 
+/// What stands above an answer that was given without tools.
+pub const fn without_tools(language: Language) -> &'static str {
+    match language {
+        Language::En => "Given without tools, which are all unavailable now: this may be incomplete or out of date.",
+        Language::Ru => "Ответ дан без инструментов, они сейчас недоступны: он может быть неполным или неточным.",
+    }
+}
+
 fn cause(language: Language, status: SessionStatus, reason: Option<EndReason>) -> &'static str {
     let (en, ru) = match (reason, status) {
         (Some(EndReason::TokenBudget), _) => ("The token budget is used up", "Бюджет токенов исчерпан"),

@@ -50,6 +50,10 @@ pub fn request(state: &State, prompt: &Prompt, purpose: CallPurpose, max_tokens:
     let mut messages = state.history().to_vec();
     let tools = match purpose {
         CallPurpose::Step => prompt.tools.to_vec(),
+        CallPurpose::Direct => {
+            messages.push(Message::User { content: direct_instruction(state.language()).to_owned() });
+            Vec::new()
+        }
         CallPurpose::WrapUp => {
             forget_unanswered_calls(&mut messages);
             messages.push(Message::User { content: wrap_up_instruction(state.language()).to_owned() });
@@ -66,6 +70,19 @@ fn forget_unanswered_calls(messages: &mut Vec<Message>) {
     calls.clear();
     if content.is_empty() {
         messages.pop();
+    }
+}
+
+const fn direct_instruction(language: Language) -> &'static str {
+    match language {
+        Language::En => {
+            "All tools are unavailable now and none can be called. Answer directly from what you know and from what \
+             is said above, and say what you could not look up."
+        }
+        Language::Ru => {
+            "Все инструменты сейчас недоступны, вызвать их нельзя. Ответь напрямую по тому, что знаешь и что уже \
+             сказано выше, и скажи, чего не удалось узнать."
+        }
     }
 }
 

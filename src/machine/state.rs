@@ -42,6 +42,7 @@ pub struct State {
     answered_steps: u32,
     pending: Vec<Pending>,
     answer: Option<String>,
+    degraded: bool,
     empty_replies: u32,
     wrap_up: Option<Option<String>>,
     model_fault: Option<FaultKind>,
@@ -118,6 +119,7 @@ impl Default for State {
             answered_steps: 0,
             pending: Vec::new(),
             answer: None,
+            degraded: false,
             empty_replies: 0,
             wrap_up: None,
             model_fault: None,
@@ -162,15 +164,18 @@ impl State {
             Fact::ModelAttemptFinished { call, .. } => self.end_model_attempt(*call),
             Fact::ModelCallFinished { op, end } => self.end_model_call(*op, end),
             Fact::ToolCallStarted { op, call } => self.start_tool_call(*op, call),
-            Fact::ToolAttemptStarted { call, attempt, effect } => self.start_tool_attempt(*call, *attempt, *effect),
+            Fact::ToolAttemptStarted { call, attempt, effect, .. } => self.start_tool_attempt(*call, *attempt, *effect),
             Fact::ToolAttemptFinished { call, end, .. } => self.end_tool_attempt(*call, end.outcome),
             Fact::ToolCallFinished { op, end } => self.end_tool_call(*op, end),
             Fact::ConfirmationRequested { op, request } => self.confirmations.ask(*op, request, at),
             Fact::ConfirmationDecided { op, end } => self.confirmations.decide(*op, end, at),
             Fact::LimitReached { limit, .. } => self.limit = self.limit.or(Some(*limit)),
-            Fact::HandedOver { .. } => {}
+            Fact::RateLimited { .. } | Fact::HandedOver { .. } => {}
             Fact::SessionFinished(end) => self.status = Some(end.status),
-            Fact::ProcessStarted { .. } | Fact::ProcessStopped { .. } | Fact::SessionsErased { .. } => {}
+            Fact::CircuitChanged(_)
+            | Fact::ProcessStarted { .. }
+            | Fact::ProcessStopped { .. }
+            | Fact::SessionsErased { .. } => {}
         }
         self.clock.pass(at);
     }
@@ -194,8 +199,9 @@ impl State {
     }
 
     fn start_model_call(&mut self, op: SpanId, call: &ModelCall) {
-        if call.purpose == CallPurpose::Step {
-            self.step = call.step;
+        match call.purpose {
+            CallPurpose::Step | CallPurpose::Direct => self.step = call.step,
+            CallPurpose::WrapUp => {}
         }
         self.context_peak = self.context_peak.max(share(call.estimated_input_tokens, call.model.context_window));
         self.open.insert(op, Open::Model { call: call.clone(), attempt: None, attempts: 0 });
@@ -212,8 +218,9 @@ impl State {
         }
         match (end.outcome, call.purpose) {
             (ModelOutcome::Cancelled | ModelOutcome::Lost, _) => {}
-            (ModelOutcome::Ok, CallPurpose::Step) => self.take_reply(end),
-            (ModelOutcome::Fault(kind), CallPurpose::Step) => self.model_fault = Some(kind),
+            (ModelOutcome::Ok, CallPurpose::Step) => self.take_reply(end, false),
+            (ModelOutcome::Ok, CallPurpose::Direct) => self.take_reply(end, true),
+            (ModelOutcome::Fault(kind), CallPurpose::Step | CallPurpose::Direct) => self.model_fault = Some(kind),
             (ModelOutcome::Ok, CallPurpose::WrapUp) => {
                 let text = end.reply.as_ref().map(|reply| reply.text.clone());
                 self.wrap_up = Some(text.filter(|text| !text.trim().is_empty()));
@@ -222,22 +229,25 @@ impl State {
         }
     }
 
-    fn take_reply(&mut self, end: &ModelCallEnd) {
+    /// A direct reply cannot ask for anything: no tool was on offer.
+    fn take_reply(&mut self, end: &ModelCallEnd, direct: bool) {
         self.answered_steps = self.step;
         let Some(reply) = &end.reply else { return };
         if !end.usage.estimated && end.usage.input > 0 {
             self.counted = Some(Counted { input: end.usage.input, history_tokens: self.history_tokens });
         }
-        if reply.calls.is_empty() && reply.text.trim().is_empty() {
+        let calls: &[ToolCall] = if direct { &[] } else { &reply.calls };
+        if calls.is_empty() && reply.text.trim().is_empty() {
             self.empty_replies += 1;
             return;
         }
-        self.call_ids.extend(reply.calls.iter().map(|call| call.id.clone()));
-        self.say(Message::Assistant { content: reply.text.clone(), calls: reply.calls.clone() });
-        if reply.calls.is_empty() {
+        self.call_ids.extend(calls.iter().map(|call| call.id.clone()));
+        self.say(Message::Assistant { content: reply.text.clone(), calls: calls.to_vec() });
+        if calls.is_empty() {
             self.answer = Some(reply.text.clone());
+            self.degraded = direct;
         } else {
-            self.pending = reply.calls.iter().map(|call| Pending { call: call.clone(), result: None }).collect();
+            self.pending = calls.iter().map(|call| Pending { call: call.clone(), result: None }).collect();
         }
     }
 

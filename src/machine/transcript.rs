@@ -51,9 +51,11 @@ pub fn transcript(entries: &[Entry], prompt: &Prompt) -> Vec<Exchange> {
             | Fact::ToolCallFinished { .. }
             | Fact::ConfirmationRequested { .. }
             | Fact::ConfirmationDecided { .. }
+            | Fact::RateLimited { .. }
             | Fact::LimitReached { .. }
             | Fact::HandedOver { .. }
             | Fact::SessionFinished(_)
+            | Fact::CircuitChanged(_)
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
             | Fact::SessionsErased { .. } => {}

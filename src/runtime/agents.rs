@@ -11,6 +11,7 @@ use crate::{
     config::{self, Config},
     core::{Model, Tool},
     model::{self, scripted::Scripted},
+    policy::Policy,
     session::Agent,
     tool::{self, Bank, Overrides, Registration, Registry},
 };
@@ -61,7 +62,7 @@ pub(super) struct Agents {
 }
 
 /// Builds everything that the configured agents need.
-pub(super) fn build(config: &Config, data_dir: &Path, own: &Own) -> Result<Agents, Error> {
+pub(super) fn build(config: &Config, data_dir: &Path, own: &Own, policy: &Arc<Policy>) -> Result<Agents, Error> {
     check_own(config, own)?;
     let registry = registry(config, data_dir, own)?;
     let models = build_models(config)?;
@@ -77,6 +78,7 @@ pub(super) fn build(config: &Config, data_dir: &Path, own: &Own) -> Result<Agent
             model: own.model(&agent.model).unwrap_or(&models[&agent.model]).clone(),
             model_timeout: configured.timeout,
             tools: registry.subset(agent.tools.iter().map(String::as_str).chain(own.tools_of(name)))?,
+            policy: policy.clone(),
             task_types: agent.task_types.clone(),
             default_task_type: agent.default_task_type().to_owned(),
             fingerprint: config.agent_fingerprint(name).unwrap_or_default(),
@@ -136,6 +138,7 @@ fn build_tool(bank: &Bank, name: &str, config: &config::Tool) -> Arc<dyn Tool> {
         confirm_expires: Some(config.confirm_expires),
         timeout: Some(config.timeout),
         scopes: Some(config.scopes.clone()),
+        circuit: config.circuit.clone(),
     };
     match config.builtin {
         config::Builtin::TxnSum => Arc::new(bank.txn_sum(overrides)),

@@ -13,6 +13,7 @@ use crate::{
     },
     journal::{Journal, SessionLog},
     machine::Prompt,
+    policy::Policy,
     tool::ToolSet,
 };
 
@@ -35,6 +36,8 @@ pub struct Agent {
     pub model_timeout: Duration,
     /// Its tools.
     pub tools: ToolSet,
+    /// What stands around its calls.
+    pub policy: Arc<Policy>,
     /// Kinds of task, labels.
     pub task_types: Vec<String>,
     /// The kind of a task that names none.
@@ -66,6 +69,11 @@ impl Agent {
     /// What every call begins with, for this principal: tools that it may not use are not shown.
     pub fn prompt(&self, principal: &Principal) -> Prompt {
         Prompt::new(self.system_prompt.clone(), self.tools.definitions(principal))
+    }
+
+    /// Whether none of the tools that this principal may use can be reached now.
+    pub fn tools_unavailable(&self, principal: &Principal) -> bool {
+        self.policy.all_unavailable(self.tools.specs(principal))
     }
 
     /// Records the beginning of a session with this prompt; the session is this process's until

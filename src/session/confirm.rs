@@ -5,7 +5,10 @@
 
 use serde_json::{Value, json};
 
-use super::agent::{Agent, hash_of};
+use super::{
+    agent::{Agent, hash_of},
+    tools::admit,
+};
 use crate::{
     core::{
         BlobHash, Effect, Fact, Principal, Sensitive, SpanId, Timestamp, ToolCall, ToolDefinition, ToolOutcome,
@@ -127,7 +130,8 @@ pub fn expiries(state: &State, now: Timestamp) -> Vec<Fact> {
 }
 
 /// Whether a call is left alone because a person must decide first. Asks where nobody was asked
-/// yet and the call could run; a call that could not is refused without asking anybody.
+/// yet and the call could run; a call that could not is refused without asking anybody. A rate
+/// limit counts runs, so it is asked when the call runs.
 pub(super) fn waits(log: &SessionLog, agent: &Agent, call: &ToolCall, context: &ToolContext) -> bool {
     if let Some(waits) = log.read(|state| state.confirmation(&call.id).map(Confirmation::waits)) {
         return waits;
@@ -173,10 +177,10 @@ pub(super) fn clear(
     context: &ToolContext,
 ) -> Result<Admitted, Refusal> {
     let Some(asked) = log.read(|state| state.confirmation(&call.id).cloned()) else {
-        return agent.tools.admit(call, context);
+        return admit(log, agent, call, context);
     };
     check_decision(&asked, log.now())?;
-    let admitted = agent.tools.admit(call, context)?;
+    let admitted = admit(log, agent, call, context)?;
     let Some(why) = changed(&asked.request, &admitted, context) else {
         return Ok(Admitted { arguments: asked.request.arguments, ..admitted });
     };

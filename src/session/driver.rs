@@ -16,8 +16,8 @@ use crate::{
         port::StoreError,
     },
     journal::SessionLog,
-    machine::{Prompt, Step, budget::Allowance, decide, prompt::request, reply::settle_ids},
-    policy::{self, ModelInput},
+    machine::{Prompt, Step, Surroundings, budget::Allowance, decide, prompt::request, reply::settle_ids},
+    policy::ModelInput,
 };
 
 /// What may reach a session from outside while it runs.
@@ -67,7 +67,8 @@ pub async fn drive(
             return Ok(Ended::TakenOver);
         }
         log.ease().await?;
-        match log.read(|state| decide(state, prompt, log.now())) {
+        let around = Surroundings { now: log.now(), tools_unavailable: agent.tools_unavailable(principal) };
+        match log.read(|state| decide(state, prompt, around)) {
             Step::Finish(facts) => return finish(log, facts).await,
             Step::AwaitConfirmation if signals.cancel.is_cancelled() => log.record(cancel_requested()),
             Step::AwaitConfirmation => return await_confirmation(log).await,
@@ -135,10 +136,7 @@ async fn interruptible(log: &SessionLog, signals: &Signals, work: impl Future<Ou
 }
 
 fn time_left(log: &SessionLog) -> Duration {
-    log.read(|state| {
-        let active = Duration::from_millis(state.active_ms(log.now()));
-        state.limits().deadline.saturating_sub(active)
-    })
+    log.read(|state| state.time_left(log.now()))
 }
 
 /// One model call: build the request from the state, send it, record what came.
@@ -163,7 +161,7 @@ async fn ask_model(
     };
     let input = ModelInput { model: &*agent.model, request: &request, body: &body, timeout: agent.model_timeout };
     log.observe(call, |op| async move {
-        let end = policy::call_model(log, op, input).await;
+        let end = agent.policy.call_model(log, op, input).await;
         (with_own_ids(end, step, &known_ids), ())
     })
     .await;

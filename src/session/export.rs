@@ -147,6 +147,8 @@ fn texts_of(fact: &Fact) -> [Option<BlobHash>; 3] {
         | Fact::SessionFinished(_)
         | Fact::ProcessStarted { .. }
         | Fact::ProcessStopped { .. }
-        | Fact::SessionsErased { .. } => [None; 3],
+        | Fact::SessionsErased { .. }
+        | Fact::RateLimited { .. }
+        | Fact::CircuitChanged(_) => [None; 3],
     }
 }

@@ -73,7 +73,7 @@ fn close(log: &SessionLog, id: SpanId, open: Open) {
     match open {
         Open::Model { call, attempt, .. } => {
             if let Some(attempt) = attempt {
-                log.close_lost(&ModelAttempt { call: id, attempt, model: call.model.name.clone() }, id);
+                log.close_lost(&ModelAttempt { call: id, attempt, model: call.model.name.clone(), wait_ms: 0 }, id);
             }
             log.close_lost(&call, id);
         }
@@ -87,5 +87,5 @@ fn close(log: &SessionLog, id: SpanId, open: Open) {
 }
 
 fn close_tool_attempt(log: &SessionLog, call: SpanId, attempt: u32, effect: Effect) {
-    log.close_lost(&ToolAttempt { call, attempt, effect }, call);
+    log.close_lost(&ToolAttempt { call, attempt, effect, wait_ms: 0 }, call);
 }

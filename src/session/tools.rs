@@ -7,14 +7,14 @@ use futures_util::{StreamExt as _, stream};
 use super::{agent::Agent, confirm};
 use crate::{
     core::{
-        Effect, Fault, Principal, Sensitive, ToolCall, ToolOutcome,
+        Effect, Fact, Fault, Principal, Sensitive, ToolCall, ToolOutcome,
         fact::{Observation, ToolCallBegin, ToolCallEnd},
         message::estimate_tokens,
         op::unknown_outcome_text,
         port::{ToolContext, ToolReply, TraceContext},
     },
     journal::SessionLog,
-    policy::{self, ToolInput, ToolVerdict},
+    policy::{Limited, ToolInput, ToolVerdict, whole_seconds},
     tool::{Admitted, Capped, DEFAULT_RESULT_BYTES, Refusal, cap},
 };
 
@@ -49,7 +49,7 @@ async fn run_call(log: &SessionLog, agent: &Agent, principal: &Arc<Principal>, c
                 Ok(admitted) => {
                     let input = input(admitted, principal, call.id);
                     let effect = input.effect;
-                    let verdict = policy::call_tool(log, op, &input).await;
+                    let verdict = agent.policy.call_tool(log, op, &input).await;
                     (settled(log, input, verdict), effect != Effect::Read)
                 }
             }
@@ -60,6 +60,22 @@ async fn run_call(log: &SessionLog, agent: &Agent, principal: &Arc<Principal>, c
         // write shows at the next barrier, which the loop does not pass either.
         let _ = log.flush().await;
     }
+}
+
+/// The way into the tool; a call that comes too often is recorded as such.
+pub(super) fn admit(
+    log: &SessionLog,
+    agent: &Agent,
+    call: &ToolCall,
+    context: &ToolContext,
+) -> Result<Admitted, Refusal> {
+    agent.tools.admit_by(call, context, |spec| {
+        agent.policy.limits.check(spec.name(), &context.principal.id).map_err(|limited| {
+            let wait_ms = u64::try_from(limited.wait.as_millis()).unwrap_or(u64::MAX);
+            log.record(Fact::RateLimited { limit: limited.limit, tool: Some(spec.name().to_owned()), wait_ms });
+            Refusal::valid(ToolOutcome::RateLimited, rate_limited_text(spec.name(), limited))
+        })
+    })
 }
 
 fn context(log: &SessionLog, trace: TraceContext, principal: &Arc<Principal>, call_id: &str) -> ToolContext {
@@ -133,7 +149,15 @@ fn error_observation(name: &str, outcome: ToolOutcome, fault: &Fault) -> String 
     if outcome == ToolOutcome::UnknownOutcome {
         return unknown_outcome_text(name, &fault.to_string());
     }
+    if outcome == ToolOutcome::CircuitOpen {
+        return format!("Tool unavailable, {}. Use another tool or answer with what you know.", fault.detail);
+    }
     format!("Error: {name} failed ({fault}). Try something else or answer with what you know.")
+}
+
+fn rate_limited_text(name: &str, limited: Limited) -> String {
+    let seconds = whole_seconds(limited.wait);
+    format!("Error: {name} is called too often. Retry after {seconds}s, or answer with what you know.")
 }
 
 fn observation(content: String, is_error: bool) -> Observation {

@@ -143,9 +143,11 @@ impl<I> Memory<I> {
             | Fact::ToolAttemptFinished { .. }
             | Fact::ToolCallFinished { .. }
             | Fact::ConfirmationDecided { .. }
+            | Fact::RateLimited { .. }
             | Fact::LimitReached { .. }
             | Fact::HandedOver { .. }
             | Fact::SessionFinished(_)
+            | Fact::CircuitChanged(_)
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
             | Fact::SessionsErased { .. } => {}
@@ -192,8 +194,10 @@ impl<I> Memory<I> {
             | Fact::ToolCallStarted { .. }
             | Fact::ToolAttemptStarted { .. }
             | Fact::ConfirmationRequested { .. }
+            | Fact::RateLimited { .. }
             | Fact::LimitReached { .. }
             | Fact::HandedOver { .. }
+            | Fact::CircuitChanged(_)
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
             | Fact::SessionsErased { .. } => {}

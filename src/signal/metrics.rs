@@ -26,6 +26,7 @@ use self::{fold::Sessions, series::Series, waiting::Waiting};
 use super::memory::Memory;
 use crate::core::{
     Entry, SessionId, Sink,
+    circuit::CircuitId,
     port::{JournalWatch, StoreErrorKind},
 };
 
@@ -38,6 +39,8 @@ pub struct MetricLabels {
     pub models: Vec<(String, String, String)>,
     /// Tools.
     pub tools: Vec<String>,
+    /// Circuit breakers.
+    pub circuits: Vec<CircuitId>,
     /// Sinks that may drop.
     pub sinks: Vec<&'static str>,
     /// The version that runs.

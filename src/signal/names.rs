@@ -110,6 +110,8 @@ pub const ATTEMPT_OUTCOME: &str = "glassbox.attempt.outcome";
 pub const ATTEMPT_DURATION_MS: &str = "glassbox.attempt.duration_ms";
 /// The configured model that an attempt asked.
 pub const ATTEMPT_MODEL: &str = "glassbox.attempt.model";
+/// Milliseconds waited since the attempt before.
+pub const ATTEMPT_WAIT_MS: &str = "glassbox.attempt.wait_ms";
 
 /// Event: the session stopped for now.
 pub const EVENT_SUSPENDED: &str = "glassbox.session.suspended";
@@ -119,6 +121,8 @@ pub const EVENT_RESUMED: &str = "glassbox.session.resumed";
 pub const EVENT_CANCEL_REQUESTED: &str = "glassbox.session.cancel_requested";
 /// Event: a limit stops the session.
 pub const EVENT_LIMIT_REACHED: &str = "glassbox.limit_reached";
+/// A rate limit of ours refused a tool call.
+pub const EVENT_RATE_LIMITED: &str = "glassbox.rate_limited";
 /// Event: a person has to take over.
 pub const EVENT_HANDED_OVER: &str = "glassbox.handed_over";
 /// Why, on an event.

@@ -29,7 +29,7 @@ use self::{attributes::string, call::OpenCall, root::OpenSession};
 use super::names;
 use crate::core::{
     Entry, Fact, SessionId, SpanId, Timestamp, TraceId,
-    fact::{HandoverCause, Limit, SessionStarted, SuspendCause},
+    fact::{HandoverCause, Limit, RateLimit, SessionStarted, SuspendCause},
     port::TraceContext,
 };
 
@@ -85,27 +85,29 @@ impl SpanFold {
         let open = self.sessions.get_mut(&session)?;
         match &entry.fact {
             Fact::SessionStarted(_)
+            | Fact::CircuitChanged(_)
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
             | Fact::SessionsErased { .. } => {}
+            Fact::RateLimited { limit, .. } => open.note(rate_limited(at, *limit)),
             Fact::SessionSuspended { cause } => open.note(suspended(at, *cause)),
             Fact::SessionResumed { .. } => open.note(event(names::EVENT_RESUMED, at, Vec::new())),
             Fact::CancelRequested { .. } => open.note(event(names::EVENT_CANCEL_REQUESTED, at, Vec::new())),
             Fact::LimitReached { limit, value } => open.note(limit_reached(at, *limit, *value)),
             Fact::HandedOver { cause, .. } => open.note(handed_over(at, *cause)),
             Fact::ModelCallStarted { op, call } => open.begin(*op, OpenCall::model(session, at, call)),
-            Fact::ModelAttemptStarted { call, attempt, model } => {
-                open.call(*call)?.attempt_started(at, *attempt, Some(string(names::ATTEMPT_MODEL, model)));
+            Fact::ModelAttemptStarted { call, attempt, model, wait_ms } => {
+                open.call(*call)?.attempt_started(at, *attempt, *wait_ms, Some(string(names::ATTEMPT_MODEL, model)));
             }
             Fact::ModelAttemptFinished { call, attempt, end } => {
                 open.call(*call)?.attempt_finished(at, *attempt, end.outcome.label());
             }
             Fact::ModelCallFinished { op, end } => return open.end_model(*op, at, end),
             Fact::ToolCallStarted { op, call } => open.begin(*op, OpenCall::tool(session, at, call)),
-            Fact::ToolAttemptStarted { call, attempt, effect } => {
+            Fact::ToolAttemptStarted { call, attempt, effect, wait_ms } => {
                 let call = open.call(*call)?;
                 call.changes(*effect);
-                call.attempt_started(at, *attempt, None);
+                call.attempt_started(at, *attempt, *wait_ms, None);
             }
             Fact::ToolAttemptFinished { call, attempt, end } => {
                 open.call(*call)?.attempt_finished(at, *attempt, end.outcome.label());
@@ -195,6 +197,10 @@ fn suspended(at: Timestamp, cause: SuspendCause) -> Event {
 fn limit_reached(at: Timestamp, limit: Limit, value: u64) -> Event {
     let which = string(names::LIMIT, limit.label());
     event(names::EVENT_LIMIT_REACHED, at, vec![which, attributes::integer(names::LIMIT_VALUE, value)])
+}
+
+fn rate_limited(at: Timestamp, limit: RateLimit) -> Event {
+    event(names::EVENT_RATE_LIMITED, at, vec![string(names::LIMIT, limit.label())])
 }
 
 fn handed_over(at: Timestamp, cause: HandoverCause) -> Event {

@@ -65,8 +65,10 @@ impl<'a> Change<'a> {
             | Fact::ToolCallFinished { .. }
             | Fact::ConfirmationRequested { .. }
             | Fact::ConfirmationDecided { .. }
+            | Fact::RateLimited { .. }
             | Fact::LimitReached { .. }
             | Fact::HandedOver { .. }
+            | Fact::CircuitChanged(_)
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
             | Fact::SessionsErased { .. } => {}

@@ -212,6 +212,15 @@ impl port::Store for Store {
         self.lock_to_write().map(drop)
     }
 
+    fn system_facts(&self, name: &str) -> Result<Vec<Entry>, StoreError> {
+        let state = self.lock();
+        let system = state.streams.iter().filter(|(stream, _)| stream.session().is_none());
+        let named = system.flat_map(|(_, entries)| entries).filter(|entry| entry.fact.name() == name);
+        let mut found: Vec<Entry> = named.map(|entry| Entry::clone(entry)).collect();
+        found.sort_unstable_by_key(|entry| (entry.at, entry.stream, entry.seq));
+        Ok(found)
+    }
+
     fn probe(&self) -> Result<(), StoreError> {
         self.lock_to_write().map(drop)
     }

@@ -164,6 +164,10 @@ impl port::Store for Store {
         self.write(|writer| erase::scrub(writer))
     }
 
+    fn system_facts(&self, name: &str) -> Result<Vec<Entry>, StoreError> {
+        self.read(|conn| query::system_facts(conn, name))
+    }
+
     fn probe(&self) -> Result<(), StoreError> {
         self.write(Writer::probe)
     }

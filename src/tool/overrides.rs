@@ -21,6 +21,8 @@ pub struct Overrides {
     pub confirm: Option<Confirm>,
     /// How long a person may take to agree.
     pub confirm_expires: Option<Duration>,
+    /// The circuit breaker that it shares with others.
+    pub circuit: Option<String>,
 }
 
 impl Overrides {
@@ -33,6 +35,7 @@ impl Overrides {
         spec.scopes = self.scopes.unwrap_or(spec.scopes);
         spec.effect = self.effect.unwrap_or(spec.effect);
         spec.confirm_expires = self.confirm_expires.unwrap_or(spec.confirm_expires);
+        spec.circuit = self.circuit.or(spec.circuit);
         spec.confirm = self.confirm.unwrap_or(spec.confirm);
         spec
     }

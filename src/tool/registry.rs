@@ -193,6 +193,11 @@ impl ToolSet {
         self.usable(principal).map(|tool| tool.definition.clone()).collect()
     }
 
+    /// What the tools that the principal may use declare of themselves.
+    pub fn specs(&self, principal: &Principal) -> impl Iterator<Item = &ToolSpec> {
+        self.usable(principal).map(Registered::spec)
+    }
+
     /// The names of the tools, whoever may use them.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.tools.iter().map(|tool| tool.name())

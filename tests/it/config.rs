@@ -6,7 +6,7 @@ mod variables;
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use glassbox::config::{Config, Exception, Report, Script, Sources, Store, Synchronous};
-use glassbox::core::{Effect, FaultKind, fact::Language, spec::Confirm};
+use glassbox::core::{Effect, Fault, FaultKind, fact::Language, spec::Confirm};
 use proptest::prelude::*;
 
 /// A whole configuration, as small as it gets; tests put their own lines behind it.
@@ -73,7 +73,8 @@ fn the_seeds_retry_policies_load_as_they_stand() {
     assert_eq!((tool.backoff_multiplier, tool.jitter), (1.5, false));
     assert_eq!(tool.retryable_exceptions, [Exception::NetworkError, Exception::TimeoutError]);
     assert_eq!(tool.non_retryable_exceptions, [Exception::ValidationError, Exception::AuthorizationError]);
-    assert!(tool.retries(FaultKind::Connection, None) && !tool.retries(FaultKind::Auth, Some(401)));
+    let retries = |kind| tool.rules().retries(&Fault::new(kind, "x"));
+    assert!(retries(FaultKind::Connection) && !retries(FaultKind::Auth));
     // Left out, they are the same.
     let plain = loaded(SMALL, &[]);
     assert_eq!((&plain.llm_retry_policy, &plain.tool_retry_policy), (llm, tool));

@@ -67,6 +67,8 @@ fn pay(effect: Effect, delay_ms: u64) -> PlannedTool {
             schema,
             timeout_ms: None,
             scopes: Vec::new(),
+            circuit: None,
+            tool_error_trips: false,
             runs,
         },
     )

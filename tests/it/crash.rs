@@ -148,6 +148,10 @@ impl Store for DeadlyStore {
         Ok(results)
     }
 
+    fn system_facts(&self, name: &str) -> Result<Vec<Entry>, StoreError> {
+        self.inner.system_facts(name)
+    }
+
     fn load(&self, stream: StreamId) -> Result<Vec<Entry>, StoreError> {
         self.inner.load(stream)
     }

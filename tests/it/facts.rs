@@ -5,17 +5,18 @@ use glassbox::{
     core::{
         Arguments, BlobHash, EndReason, Fact, Limits, ModelReply, SessionId, SessionStatus, SpanId, Timestamp,
         ToolCall, ToolOutcome, TraceId, Usage,
+        circuit::{CircuitCause, CircuitChange, CircuitId, CircuitState},
         fact::{
             AttemptEnd, CallPurpose, ConfirmationEnd, ConfirmationRequest, Decision, EraseCause, HandoverCause,
             JOURNAL_VERSION, Language, Limit, ModelCall, ModelCallEnd, ModelInfo, ModelOutcome, Observation, PromptRef,
-            SessionEnd, SessionStarted, SpanLink, SuspendCause, ToolCallBegin, ToolCallEnd, TraceStart,
+            RateLimit, SessionEnd, SessionStarted, SpanLink, SuspendCause, ToolCallBegin, ToolCallEnd, TraceStart,
         },
     },
 };
 use serde_json::json;
 
 /// The number of kinds of fact; [`place`] does not compile without a new one.
-const KINDS: usize = 20;
+const KINDS: usize = 22;
 
 /// How a session of this id, principal and start begins.
 pub(crate) fn session_started(id: SessionId, principal: &str, agent: &str) -> Fact {
@@ -78,6 +79,19 @@ pub(crate) fn model_call_started(step: u32) -> Fact {
     Fact::ModelCallStarted { op: span(1), call: Box::new(call) }
 }
 
+/// An operator's switch of a tool's breaker.
+pub(crate) fn circuit_changed(tool: &str, to: CircuitState, until: Option<Timestamp>) -> Fact {
+    Fact::CircuitChanged(Box::new(CircuitChange {
+        circuit: CircuitId::tool(tool),
+        from: CircuitState::HalfOpen,
+        to,
+        cause: CircuitCause::ForcedOpen,
+        forced: true,
+        until,
+        by: sensitive("оператор"),
+    }))
+}
+
 /// One sample of every fact, the beginning of a session first.
 pub(crate) fn samples(id: SessionId) -> Vec<Fact> {
     let mut facts = vec![session_started(id, "C-001", "bank")];
@@ -99,6 +113,8 @@ pub(crate) fn samples(id: SessionId) -> Vec<Fact> {
         Fact::ProcessStarted { version: "0.1.0".to_owned(), surface: "serve".to_owned() },
         Fact::ProcessStopped { suspended: 3 },
         Fact::SessionsErased { count: 40, cause: EraseCause::Retention },
+        Fact::RateLimited { limit: RateLimit::ToolPrincipal, tool: Some("pay".to_owned()), wait_ms: 12_345 },
+        circuit_changed("pay", CircuitState::Open, Some(Timestamp::from_nanos(1_771_410_825_000_000_001))),
         session_finished(SessionStatus::BudgetExceeded, Some(EndReason::TokenBudget)),
     ]);
     facts
@@ -141,7 +157,7 @@ fn model_facts() -> [Fact; 4] {
     };
     [
         model_call_started(1),
-        Fact::ModelAttemptStarted { call: span(1), attempt: 1, model: "scripted".to_owned() },
+        Fact::ModelAttemptStarted { call: span(1), attempt: 1, model: "scripted".to_owned(), wait_ms: 0 },
         Fact::ModelAttemptFinished {
             call: span(1),
             attempt: 1,
@@ -172,7 +188,7 @@ fn tool_facts() -> [Fact; 4] {
                 arguments: Arguments::Raw("{\"month\":".to_owned()),
             }),
         },
-        Fact::ToolAttemptStarted { call: span(2), attempt: 1, effect: Effect::Unsafe },
+        Fact::ToolAttemptStarted { call: span(2), attempt: 1, effect: Effect::Unsafe, wait_ms: 0 },
         Fact::ToolAttemptFinished {
             call: span(2),
             attempt: 1,
@@ -240,8 +256,10 @@ const fn place(fact: &Fact) -> usize {
         Fact::SessionFinished(_) => 14,
         Fact::ProcessStarted { .. } => 15,
         Fact::ProcessStopped { .. } => 16,
-        Fact::ConfirmationRequested { .. } => 17,
-        Fact::ConfirmationDecided { .. } => 18,
+        Fact::RateLimited { .. } => 17,
+        Fact::CircuitChanged(_) => 18,
+        Fact::ConfirmationRequested { .. } => 20,
+        Fact::ConfirmationDecided { .. } => 21,
         Fact::SessionsErased { .. } => 19,
     }
 }

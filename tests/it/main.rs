@@ -3,6 +3,7 @@
 #![allow(unreachable_pub, reason = "nothing here is reached from outside; modules share plain pub items")]
 #![allow(clippy::disallowed_methods, reason = "tests measure, read their own variables and start tasks as they like")]
 
+mod circuits;
 mod cli;
 mod collector;
 mod config;
@@ -17,6 +18,7 @@ mod mcp_schemas;
 mod otlp;
 mod own_tool;
 mod owners;
+mod policy;
 mod process;
 mod retention;
 mod scenarios;

@@ -46,6 +46,8 @@ fn planned(name: &str, effect: Effect, delay_ms: u64) -> PlannedTool {
         schema,
         timeout_ms: Some(60_000),
         scopes: vec![],
+        circuit: None,
+        tool_error_trips: false,
         runs,
     };
     PlannedTool::new(name, plan)

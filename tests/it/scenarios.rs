@@ -1,13 +1,23 @@
 //! Scenarios as data: a task, a script, tools, and the journal that must come of them.
 
-use std::{collections::BTreeMap, fs, path::Path, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    num::NonZeroU32,
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
 
 use glassbox::{
     core::{
-        Arguments, Entry, Fact, Limits, Message, Tool,
+        Arguments, Clock, Entry, Fact, Limits, Message, Tool, ToolOutcome,
+        circuit::CircuitId,
         fact::{CallPurpose, Language},
     },
+    journal::Journal,
     machine::State,
+    policy::{Act, Policy, ToolRate},
     session::{Ended, Say, Signals, Standing, decided, drive, expiries, take_up_because, weigh},
     store::memory,
 };
@@ -29,6 +39,12 @@ struct Scenario {
     context_window: Option<u64>,
     #[serde(default)]
     tools: BTreeMap<String, ToolPlan>,
+    /// Calls of a tool in a minute.
+    #[serde(default)]
+    rates: BTreeMap<String, RatePlan>,
+    /// Tools whose circuit an operator holds open, for so many milliseconds.
+    #[serde(default)]
+    open: BTreeMap<String, u64>,
     /// Cancelled from outside at this time.
     #[serde(default)]
     cancel_ms: Option<u64>,
@@ -38,11 +54,16 @@ struct Scenario {
     script: String,
     /// The journal, a line a fact.
     journal: Vec<String>,
+    /// What the system journal holds of circuits, a line a fact.
+    #[serde(default)]
+    circuits: Vec<String>,
     /// What the model read back from its calls, in its order.
     #[serde(default)]
     observations: Vec<String>,
     #[serde(default)]
     answer: Option<String>,
+    #[serde(default)]
+    degraded: bool,
     #[serde(default)]
     partial: Option<String>,
     #[serde(default)]
@@ -113,6 +134,13 @@ impl LimitPlan {
     }
 }
 
+#[derive(Deserialize, Debug, Default)]
+#[serde(deny_unknown_fields)]
+struct RatePlan {
+    per_minute: Option<NonZeroU32>,
+    per_principal_per_minute: Option<NonZeroU32>,
+}
+
 /// A fact in a few words.
 fn line(fact: &Fact) -> String {
     match fact {
@@ -122,9 +150,13 @@ fn line(fact: &Fact) -> String {
         Fact::CancelRequested { .. } => "cancel_requested".into(),
         Fact::ModelCallStarted { call, .. } => match call.purpose {
             CallPurpose::Step => format!("model_call_started {}", call.step),
-            CallPurpose::WrapUp => format!("model_call_started {} wrap_up", call.step),
+            CallPurpose::Direct | CallPurpose::WrapUp => {
+                format!("model_call_started {} {}", call.step, call.purpose.label())
+            }
         },
-        Fact::ModelAttemptStarted { attempt, .. } => format!("model_attempt_started {attempt}"),
+        Fact::ModelAttemptStarted { attempt, wait_ms, .. } => {
+            format!("model_attempt_started {attempt}{}", after(*wait_ms))
+        }
         Fact::ModelAttemptFinished { attempt, end, .. } => {
             format!("model_attempt_finished {attempt} {}", end.outcome.label())
         }
@@ -147,8 +179,8 @@ fn line(fact: &Fact) -> String {
             let known = if call.known { "" } else { "unknown " };
             format!("tool_call_started {} {known}{} {arguments}", call.call_id, call.tool)
         }
-        Fact::ToolAttemptStarted { attempt, effect, .. } => {
-            format!("tool_attempt_started {attempt} {}", effect.label())
+        Fact::ToolAttemptStarted { attempt, effect, wait_ms, .. } => {
+            format!("tool_attempt_started {attempt} {}{}", effect.label(), after(*wait_ms))
         }
         Fact::ToolAttemptFinished { attempt, end, .. } => {
             format!("tool_attempt_finished {attempt} {}", end.outcome.label())
@@ -159,6 +191,12 @@ fn line(fact: &Fact) -> String {
         }
         Fact::ConfirmationDecided { end, .. } => {
             format!("confirmation_decided {} by {}", end.decision.label(), end.by.expose())
+        }
+        Fact::RateLimited { limit, tool, wait_ms } => {
+            format!("rate_limited {} {} {wait_ms}ms", limit.label(), tool.as_deref().unwrap_or("-"))
+        }
+        Fact::CircuitChanged(change) => {
+            format!("{} {} {} {}", change.circuit, change.from.label(), change.to.label(), change.cause.label())
         }
         Fact::LimitReached { limit, value } => format!("limit_reached {} {value}", limit.label()),
         Fact::HandedOver { cause, .. } => format!("handed_over {}", cause.label()),
@@ -172,7 +210,34 @@ fn line(fact: &Fact) -> String {
     }
 }
 
-async fn play(scenario: &Scenario) -> (Vec<Entry>, Ended) {
+/// The wait before an attempt, if there was one.
+fn after(wait_ms: u64) -> String {
+    if wait_ms == 0 { String::new() } else { format!(" after {wait_ms}ms") }
+}
+
+/// The policies of the default configuration, with the breakers and limits of the scenario.
+fn policy(scenario: &Scenario, journal: &Journal) -> Policy {
+    let circuits = scenario.tools.iter().map(|(name, plan)| match &plan.circuit {
+        Some(group) => CircuitId::group(group),
+        None => CircuitId::tool(name),
+    });
+    let circuits: BTreeSet<_> = circuits.chain([CircuitId::model("test")]).collect();
+    let mut policy = world::policy(journal, circuits);
+    let clock: Arc<dyn Clock> = Arc::new(world::PausedClock::new());
+    let rates = scenario.rates.iter().map(|(tool, plan)| {
+        let rate = ToolRate { per_minute: plan.per_minute, per_principal_per_minute: plan.per_principal_per_minute };
+        (tool.clone(), rate)
+    });
+    policy.limits = glassbox::policy::Limits::new(rates, &clock);
+    for (tool, millis) in &scenario.open {
+        let act = Act::ForceOpen(Some(Duration::from_millis(*millis)));
+        let switched = policy.circuits.switch(&CircuitId::tool(tool), act, "operator".into());
+        assert!(switched.is_some(), "no circuit of {tool}");
+    }
+    policy
+}
+
+async fn play(scenario: &Scenario) -> (Vec<Entry>, Vec<Entry>, Ended) {
     let tools = scenario
         .tools
         .iter()
@@ -180,9 +245,10 @@ async fn play(scenario: &Scenario) -> (Vec<Entry>, Ended) {
         .collect();
     let mut model = world::model_info();
     model.context_window = scenario.context_window.unwrap_or(model.context_window);
-    let agent = world::agent(&scenario.script, model, scenario.limits.limits(), scenario.language, tools);
+    let mut agent = world::agent(&scenario.script, model, scenario.limits.limits(), scenario.language, tools);
     let store = Arc::new(memory::Store::new());
     let journal = world::journal(store.clone(), Vec::new());
+    agent.policy = Arc::new(policy(scenario, &journal));
     let log = world::begin(&agent, &journal, &scenario.task);
     let signals = Signals::default();
     let principal = Arc::new(world::principal());
@@ -217,11 +283,11 @@ async fn play(scenario: &Scenario) -> (Vec<Entry>, Ended) {
             tokio::join!(driving, cancel).0
         }
     };
-    (world::entries(&store), ended.expect("memory does not fail"))
+    (world::entries(&store), world::system_entries(&store), ended.expect("memory does not fail"))
 }
 
 /// Where a run differs from what its scenario says; empty if nowhere.
-fn differences(scenario: &Scenario, entries: &[Entry], ended: &Ended) -> Vec<String> {
+fn differences(scenario: &Scenario, entries: &[Entry], system: &[Entry], ended: &Ended) -> Vec<String> {
     let mut found = Vec::new();
     let mut check = |what: &str, is: String, should: String| {
         if is != should {
@@ -230,6 +296,8 @@ fn differences(scenario: &Scenario, entries: &[Entry], ended: &Ended) -> Vec<Str
     };
     let journal: Vec<_> = entries.iter().map(|entry| line(&entry.fact)).collect();
     check("journal", journal.join("\n"), scenario.journal.join("\n"));
+    let circuits: Vec<_> = system.iter().map(|entry| line(&entry.fact)).collect();
+    check("circuits", circuits.join("\n"), scenario.circuits.join("\n"));
     let places: Vec<_> = entries.iter().map(|entry| entry.seq).collect();
     check("places", format!("{places:?}"), format!("{:?}", (0..entries.len() as u64).collect::<Vec<_>>()));
     let state = State::fold(entries);
@@ -238,6 +306,7 @@ fn differences(scenario: &Scenario, entries: &[Entry], ended: &Ended) -> Vec<Str
     let Ended::Finished(end) = ended else { return vec!["the session did not end".into()] };
     let text = |value: &Option<glassbox::Sensitive<String>>| value.as_ref().map(|text| text.expose().clone());
     check("answer", format!("{:?}", text(&end.answer)), format!("{:?}", scenario.answer));
+    check("degraded", end.degraded.to_string(), scenario.degraded.to_string());
     check("partial", format!("{:?}", text(&end.partial)), format!("{:?}", scenario.partial));
     check("explanation", format!("{:?}", end.explanation), format!("{:?}", scenario.explanation));
     check("tokens", end.usage.total().to_string(), scenario.tokens.to_string());
@@ -258,20 +327,33 @@ async fn every_scenario_gives_its_journal() {
     let mut files: Vec<_> =
         fs::read_dir(folder).expect("the folder").map(|file| file.expect("a file").path()).collect();
     files.sort();
-    assert!(files.len() >= 10, "only {} scenarios", files.len());
-    let mut failed = Vec::new();
+    assert!(files.len() >= 28, "only {} scenarios", files.len());
+    let (mut failed, mut outcomes) = (Vec::new(), BTreeSet::new());
     for file in files {
         let name = file.file_stem().expect("a name").to_string_lossy().into_owned();
         let text = fs::read_to_string(&file).expect("a readable file");
         let scenario: Scenario = serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
-        let (entries, ended) = play(&scenario).await;
-        for difference in differences(&scenario, &entries, &ended) {
+        let (entries, system, ended) = play(&scenario).await;
+        for entry in &entries {
+            if let Fact::ToolCallFinished { end, .. } = &entry.fact {
+                outcomes.insert(end.outcome.label());
+            }
+        }
+        for difference in differences(&scenario, &entries, &system, &ended) {
             failed.push(format!("== {name} ({}): {difference}", scenario.shows));
         }
         // A second run gives the same facts at the same places.
-        let (again, _) = play(&scenario).await;
+        let (again, ..) = play(&scenario).await;
         let facts = |entries: &[Entry]| entries.iter().map(|entry| entry.fact.clone()).collect::<Vec<_>>();
         assert_eq!(facts(&entries), facts(&again), "{name} is not deterministic");
     }
     assert!(failed.is_empty(), "{}", failed.join("\n\n"));
+    // One scenario at the least for every way that a call can end; nothing asks a person yet,
+    // and no process dies here.
+    let missing: Vec<_> = ToolOutcome::ALL
+        .iter()
+        .filter(|outcome| !matches!(outcome, ToolOutcome::Rejected | ToolOutcome::Expired | ToolOutcome::Lost))
+        .filter(|outcome| !outcomes.contains(outcome.label()))
+        .collect();
+    assert!(missing.is_empty(), "no scenario ends a call as {missing:?}");
 }

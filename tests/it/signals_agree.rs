@@ -190,6 +190,8 @@ fn every_sort_was_there(lines: &[Value]) {
         assert!(outcomes.contains(outcome), "{outcome} is not in {outcomes:?}");
     }
     assert!(of("handed_over").count() > 5);
+    assert!(of("tool_retry").count() >= 2 && of("model_retry").count() >= 2);
+    assert!(of("circuit_changed").any(|line| line["name"] == "faulty" && line["to"] == "open"));
 }
 
 /// The same of the program itself, over its API, its pipe and its collector; and what its tools

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use glassbox::core::{
     BlobHash, EndReason, Entry, Fact, SessionId, SessionStatus, StreamId, Timestamp,
+    circuit::CircuitState,
     fact::SuspendCause,
     id::ProcessId,
     lease::{LeaseEpoch, LeaseGrant, Leases},
@@ -47,6 +48,7 @@ conformance! {
     a_write_that_is_not_in_order_is_refused,
     an_unknown_stream_is_empty,
     a_system_journal_is_kept_but_not_listed,
+    facts_of_processes_are_found_by_name,
     blobs_are_kept_once_under_their_hash,
     the_row_of_a_session_follows_its_facts,
     the_status_follows_the_facts,
@@ -184,6 +186,24 @@ fn a_system_journal_is_kept_but_not_listed(store: &dyn Kept) {
     let loaded = store.load(stream).expect("readable");
     assert_eq!((loaded.len(), &loaded[0].fact), (2, &started));
     assert_eq!(store.sessions(&SessionFilter::default()), Ok(Vec::new()));
+}
+
+fn facts_of_processes_are_found_by_name(store: &dyn Kept) {
+    assert_eq!(store.system_facts("circuit_changed"), Ok(Vec::new()));
+    let open = |tool| facts::circuit_changed(tool, CircuitState::Open, None);
+    let stopped = || Fact::ProcessStopped { suspended: 0 };
+    append(store, begin(session(1)));
+    append(store, write(session(1), 1, vec![open("in a session")]));
+    append(store, write_to(StreamId::System(process(9)), 0, vec![stopped(), open("a"), stopped(), open("b")]));
+    append(store, write_to(StreamId::System(process(3)), 0, vec![open("c"), stopped(), stopped()]));
+    let found = store.system_facts("circuit_changed").expect("readable");
+    // By time; each entry of `write_to` is recorded at 1000 and its place.
+    let places: Vec<_> = found.iter().map(|entry| (entry.stream, entry.seq, entry.at)).collect();
+    let [third, ninth] = [3, 9].map(|number| StreamId::System(process(number)));
+    assert_eq!(places, [(third, 0, at(1000)), (ninth, 1, at(1001)), (ninth, 3, at(1003))]);
+    assert_eq!(found[2].fact, open("b"));
+    assert_eq!(store.system_facts("process_stopped").map(|found| found.len()), Ok(4));
+    assert_eq!(store.system_facts("session_started"), Ok(Vec::new()));
 }
 
 fn blobs_are_kept_once_under_their_hash(store: &dyn Kept) {

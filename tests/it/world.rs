@@ -3,7 +3,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -11,16 +11,20 @@ use std::{
 
 use async_trait::async_trait;
 use glassbox::{
+    config::RetryPolicy,
     core::{
         Clock, Effect, Entry, Fault, FaultKind, Limits, Principal, SessionId, Sink, Store, StreamId, Timestamp, Tool,
         ToolSpec,
+        circuit::CircuitId,
         fact::{Language, ModelInfo},
         id::ProcessId,
-        port::{JournalWatch, StoreErrorKind, ToolContext, ToolReply},
+        port::{Entropy, JournalWatch, StoreErrorKind, ToolContext, ToolReply},
         spec::Confirm,
     },
-    journal::{Journal, Mode, OnFault, SessionLog, Writer},
+    journal::{Journal, Mode, OnFault, SessionLog, SystemLog, Writer},
+    machine::breaker::Rules,
     model::scripted::Scripted,
+    policy::{self, Circuits, Policy},
     session::{Agent, NewSession},
     store::memory,
     tool::{Registration, Registry},
@@ -71,6 +75,10 @@ pub struct ToolPlan {
     pub timeout_ms: Option<u64>,
     #[serde(default)]
     pub scopes: Vec<String>,
+    #[serde(default)]
+    pub circuit: Option<String>,
+    #[serde(default)]
+    pub tool_error_trips: bool,
     pub runs: Vec<Run>,
 }
 
@@ -85,6 +93,8 @@ pub struct Run {
     pub text: Option<String>,
     #[serde(default)]
     pub fault: Option<FaultKind>,
+    #[serde(default)]
+    pub retry_after_ms: Option<u64>,
     #[serde(default)]
     pub panic: Option<String>,
 }
@@ -102,6 +112,8 @@ pub struct PlannedTool {
     spec: ToolSpec,
     runs: Vec<Run>,
     pub count: Arc<AtomicUsize>,
+    /// The idempotency key and number of each attempt.
+    pub keys: Arc<Mutex<Vec<(String, u32)>>>,
 }
 
 impl PlannedTool {
@@ -116,7 +128,9 @@ impl PlannedTool {
         if let Some(timeout) = plan.timeout_ms {
             spec = spec.timeout(Duration::from_millis(timeout));
         }
-        Self { spec, runs: plan.runs, count: Arc::default() }
+        spec.circuit = plan.circuit;
+        spec.tool_error_trips = plan.tool_error_trips;
+        Self { spec, runs: plan.runs, count: Arc::default(), keys: Arc::default() }
     }
 }
 
@@ -126,7 +140,8 @@ impl Tool for PlannedTool {
         &self.spec
     }
 
-    async fn call(&self, _: &ToolContext, _: Value) -> Result<ToolReply, Fault> {
+    async fn call(&self, cx: &ToolContext, _: Value) -> Result<ToolReply, Fault> {
+        self.keys.lock().expect("no panic").push((cx.idempotency_key.clone(), cx.attempt));
         let number = self.count.fetch_add(1, Ordering::SeqCst);
         let run = self.runs[number.min(self.runs.len() - 1)].clone();
         if run.delay_ms > 0 {
@@ -136,7 +151,8 @@ impl Tool for PlannedTool {
             panic!("{message}");
         }
         if let Some(kind) = run.fault {
-            return Err(Fault::new(kind, format!("planned {kind}")));
+            let retry_after = run.retry_after_ms.map(Duration::from_millis);
+            return Err(Fault { retry_after, ..Fault::new(kind, format!("planned {kind}")) });
         }
         Ok(match (run.result, run.text) {
             (Some(value), _) => ToolReply::Json(value),
@@ -176,10 +192,37 @@ pub fn agent(script: &str, model: ModelInfo, limits: Limits, language: Language,
         model: Arc::new(Scripted::from_yaml(model, script).expect("a good script")),
         model_timeout: Duration::from_secs(30),
         tools: registry.subset(&names).expect("known tools"),
+        policy: Arc::new(policy(&journal(Arc::new(memory::Store::new()), Vec::new()), [])),
         task_types: vec!["other".into()],
         default_task_type: "other".into(),
         fingerprint: "{}".into(),
     }
+}
+
+/// Chance that is none: always the middle, so that jitter adds nothing.
+pub struct Middle;
+
+impl Entropy for Middle {
+    fn fill(&self, bytes: &mut [u8]) {
+        bytes.fill(0);
+        bytes[0] = 0x80;
+    }
+}
+
+/// What stands around calls: the policies of the default configuration, and breakers for these.
+pub fn policy(journal: &Journal, circuits: impl IntoIterator<Item = CircuitId>) -> Policy {
+    Policy {
+        circuits: Circuits::new(SystemLog::begin(journal), &Rules::default(), circuits),
+        limits: policy::Limits::default(),
+        llm_retry: RetryPolicy::llm().rules(),
+        tool_retry: RetryPolicy::tool().rules(),
+        entropy: Arc::new(Middle),
+    }
+}
+
+/// What the system journal of the world's process holds.
+pub fn system_entries(store: &memory::Store) -> Vec<Entry> {
+    store.load(StreamId::System(ProcessId::from_bytes([1; 16]))).expect("a readable memory")
 }
 
 /// A journal in memory that commits where a fact is recorded.

@@ -17,8 +17,24 @@ use crate::core::{
 pub enum CallPurpose {
     /// The next step.
     Step,
+    /// The next step, without tools because all of them are unavailable: a reply is the answer.
+    Direct,
     /// One call without tools that turns what is known into a partial answer.
     WrapUp,
+}
+
+impl CallPurpose {
+    /// Every purpose.
+    pub const ALL: [Self; 3] = [Self::Step, Self::Direct, Self::WrapUp];
+
+    /// The word that users see.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Step => "step",
+            Self::Direct => "direct",
+            Self::WrapUp => "wrap_up",
+        }
+    }
 }
 
 /// What a model call asks.

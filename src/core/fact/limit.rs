@@ -42,6 +42,29 @@ impl Limit {
     }
 }
 
+/// Rate limits of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RateLimit {
+    /// Calls of a tool, by all together.
+    Tool,
+    /// Calls of a tool by one principal.
+    ToolPrincipal,
+}
+
+impl RateLimit {
+    /// Every limit.
+    pub const ALL: [Self; 2] = [Self::Tool, Self::ToolPrincipal];
+
+    /// The word that users see.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Tool => "tool",
+            Self::ToolPrincipal => "tool_principal",
+        }
+    }
+}
+
 /// Why a person has to take over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

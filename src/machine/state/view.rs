@@ -1,6 +1,9 @@
 //! What others may read of a state.
 
-use std::collections::{BTreeMap, HashSet};
+use std::{
+    collections::{BTreeMap, HashSet},
+    time::Duration,
+};
 
 use super::{Confirmation, Open, State};
 use crate::{
@@ -148,6 +151,16 @@ impl State {
     /// Active time so far in milliseconds.
     pub fn active_ms(&self, now: Timestamp) -> u64 {
         self.clock.active_nanos(now) / 1_000_000
+    }
+
+    /// What is left of its active time.
+    pub fn time_left(&self, now: Timestamp) -> Duration {
+        self.limits.deadline.saturating_sub(Duration::from_millis(self.active_ms(now)))
+    }
+
+    /// Whether its answer was given without tools because all were unavailable.
+    pub const fn degraded(&self) -> bool {
+        self.degraded
     }
 
     /// Estimated input tokens of the next call: what the provider counted last and what came

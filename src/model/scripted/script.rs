@@ -185,7 +185,7 @@ impl FaultSpec {
             Some(status) => format!("the script answers with status {status}"),
             None => "the script says so".to_owned(),
         };
-        let fault = Fault::new(kind, self.detail.clone().unwrap_or_else(default));
+        let fault = Fault { status: self.status, ..Fault::new(kind, self.detail.clone().unwrap_or_else(default)) };
         match self.retry_after {
             Some(wait) => fault.retry_after(wait.0),
             None => fault,

@@ -182,7 +182,7 @@ rules:
 "#,
     );
     let request = request(vec![user("x")]);
-    let overloaded = Fault::new(FaultKind::Overloaded, "overloaded").retry_after(Duration::from_secs(2));
+    let overloaded = Fault::new(FaultKind::Overloaded, "overloaded").retry_after(Duration::from_secs(2)).status(529);
     for trace in [1, 2] {
         assert_eq!(call_in(trace, &model, &request).await, Err(overloaded.clone()));
         assert_eq!(call_in(trace, &model, &request).await, Err(overloaded.clone()));

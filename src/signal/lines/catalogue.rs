@@ -5,7 +5,8 @@
 
 use crate::core::{
     SessionStatus, ToolOutcome,
-    fact::{CallPurpose, Decision, HandoverCause, Limit, ModelOutcome, SuspendCause},
+    circuit::{CircuitCause, CircuitKind, CircuitState},
+    fact::{CallPurpose, Decision, HandoverCause, Limit, ModelOutcome, RateLimit, SuspendCause},
     outcome::EndReason,
 };
 
@@ -16,8 +17,19 @@ pub struct Event {
     pub name: &'static str,
     /// When it is written.
     pub meaning: &'static str,
-    /// Its own fields; [`COMMON`] come on top.
+    /// Whose it is.
+    pub scope: Scope,
+    /// Its own fields; those of its scope come on top.
     pub fields: &'static [Field],
+}
+
+/// Whose an event is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// One session's, with the fields [`COMMON`].
+    Session,
+    /// The process's, with the fields [`SYSTEM`].
+    System,
 }
 
 /// One field.
@@ -74,12 +86,20 @@ pub const COMMON: &[Field] = &[
     maybe("user_hash", HASH, "keyed hash of the principal's id; null where the start was not seen"),
 ];
 
+/// The fields of every event that belongs to no session.
+pub const SYSTEM: &[Field] = &[
+    field("process_id", Shape::Pattern("^proc_[0-9a-f]{32}$"), "the life of the process"),
+    field("timestamp", Shape::Timestamp, "when the fact was recorded"),
+    field("seq", Shape::Count, "the place in its journal; readers drop repeats by (process_id, seq)"),
+];
+
 const STEP: Field = maybe("step", Shape::Count, "the step, from 1; null where the start was not seen");
 const LATENCY: Field = maybe("latency_ms", Shape::Count, "from start to end; null where the start was not seen");
 const MODEL: Field = field("model", Shape::Name, "the configured model asked last");
 const TOOL: Field = field("tool_name", Shape::Name, "the tool; `unknown` for a name that no tool has");
 const TASK_TYPE: Field = field("task_type", Shape::Name, "the configured kind of task");
 const ATTEMPTS: Field = field("attempts", Shape::Count, "attempts made");
+const WAIT: Field = field("wait_ms", Shape::Count, "the wait between the two");
 const ATTEMPT: Field = field("attempt", Shape::Count, "the attempt that begins, from 2");
 
 /// Every event, in the order of the page.
@@ -87,6 +107,7 @@ pub const EVENTS: &[Event] = &[
     Event {
         name: "agent_session_started",
         meaning: "A session began.",
+        scope: Scope::Session,
         fields: &[
             field("task_hash", HASH, "keyed hash of the task"),
             TASK_TYPE,
@@ -98,6 +119,7 @@ pub const EVENTS: &[Event] = &[
     Event {
         name: "model_called",
         meaning: "A model call ended.",
+        scope: Scope::Session,
         fields: &[
             STEP,
             maybe("purpose", Shape::Word(purposes), "why it was made; null where the start was not seen"),
@@ -113,11 +135,19 @@ pub const EVENTS: &[Event] = &[
     Event {
         name: "model_retry",
         meaning: "An attempt is repeated at the same model.",
-        fields: &[STEP, MODEL, ATTEMPT, field("reason", Shape::Word(model_outcomes), "how the attempt before ended")],
+        scope: Scope::Session,
+        fields: &[
+            STEP,
+            MODEL,
+            ATTEMPT,
+            WAIT,
+            field("reason", Shape::Word(model_outcomes), "how the attempt before ended"),
+        ],
     },
     Event {
         name: "tool_called",
         meaning: "A tool call ended.",
+        scope: Scope::Session,
         fields: &[
             STEP,
             TOOL,
@@ -132,16 +162,35 @@ pub const EVENTS: &[Event] = &[
     Event {
         name: "tool_retry",
         meaning: "An attempt of a tool call is repeated.",
-        fields: &[STEP, TOOL, ATTEMPT, field("reason", Shape::Word(tool_outcomes), "how the attempt before ended")],
+        scope: Scope::Session,
+        fields: &[
+            STEP,
+            TOOL,
+            ATTEMPT,
+            WAIT,
+            field("reason", Shape::Word(tool_outcomes), "how the attempt before ended"),
+        ],
+    },
+    Event {
+        name: "rate_limited",
+        meaning: "A rate limit of ours refused a call.",
+        scope: Scope::Session,
+        fields: &[
+            field("limit", Shape::Word(rate_limits), "which one"),
+            maybe("tool_name", Shape::Name, "the tool that was asked for; null where there is none"),
+            field("wait_ms", Shape::Count, "time until it is allowed again"),
+        ],
     },
     Event {
         name: "confirmation_requested",
         meaning: "A tool call waits for a person.",
+        scope: Scope::Session,
         fields: &[STEP, TOOL, field("expires_at", Shape::Timestamp, "from when on nobody can agree any more")],
     },
     Event {
         name: "confirmation_decided",
         meaning: "The waiting for a person ended.",
+        scope: Scope::Session,
         fields: &[
             STEP,
             TOOL,
@@ -153,6 +202,7 @@ pub const EVENTS: &[Event] = &[
     Event {
         name: "limit_reached",
         meaning: "A limit stops the session.",
+        scope: Scope::Session,
         fields: &[
             field("limit", Shape::Word(limits), "which one"),
             field("value", Shape::Count, "the value at which it stands"),
@@ -161,17 +211,25 @@ pub const EVENTS: &[Event] = &[
     Event {
         name: "handed_over",
         meaning: "A person has to take over.",
+        scope: Scope::Session,
         fields: &[field("cause", Shape::Word(handover_causes), "why")],
     },
     Event {
         name: "session_suspended",
         meaning: "The session stopped for now and goes on by itself, or once a person has decided.",
+        scope: Scope::Session,
         fields: &[field("cause", Shape::Word(suspend_causes), "why")],
     },
-    Event { name: "session_resumed", meaning: "A process took the session up again.", fields: &[] },
+    Event {
+        name: "session_resumed",
+        meaning: "A process took the session up again.",
+        scope: Scope::Session,
+        fields: &[],
+    },
     Event {
         name: "agent_session_finished",
         meaning: "The session ended; the last event of a session.",
+        scope: Scope::Session,
         fields: &[
             TASK_TYPE,
             field("status", Shape::Word(statuses), "how it ended"),
@@ -182,6 +240,21 @@ pub const EVENTS: &[Event] = &[
             field("total_output_tokens", Shape::Count, "output tokens of all model calls"),
             maybe("total_latency_ms", Shape::Count, "from first fact to last; null where the start was not seen"),
             field("tools_called", Shape::Names, "tools called, each once, in order of their first call"),
+        ],
+    },
+    Event {
+        name: "circuit_changed",
+        meaning: "A circuit breaker moved, or an operator switched it.",
+        scope: Scope::System,
+        fields: &[
+            field("kind", Shape::Word(circuit_kinds), "what it guards"),
+            field("name", Shape::Name, "the configured name of that"),
+            field("from", Shape::Word(circuit_states), "how it stood"),
+            field("to", Shape::Word(circuit_states), "how it stands"),
+            field("cause", Shape::Word(circuit_causes), "why"),
+            field("forced", Shape::Flag, "whether an operator holds it there"),
+            maybe("until", Shape::Timestamp, "until when, if nothing else moves it; null where there is no end"),
+            maybe("by_hash", HASH, "keyed hash of the operator's id; null where it is nobody's act"),
         ],
     },
 ];
@@ -209,16 +282,24 @@ pub(super) fn finish_reason(word: &str) -> &'static str {
     FINISH_REASONS.into_iter().find(|known| *known == word).unwrap_or("other")
 }
 
-/// The word for why a model is called.
-pub(super) const fn purpose(purpose: CallPurpose) -> &'static str {
-    match purpose {
-        CallPurpose::Step => "step",
-        CallPurpose::WrapUp => "wrap_up",
-    }
+fn purposes() -> Vec<&'static str> {
+    CallPurpose::ALL.map(CallPurpose::label).to_vec()
 }
 
-fn purposes() -> Vec<&'static str> {
-    [CallPurpose::Step, CallPurpose::WrapUp].map(purpose).to_vec()
+fn rate_limits() -> Vec<&'static str> {
+    RateLimit::ALL.map(RateLimit::label).to_vec()
+}
+
+fn circuit_kinds() -> Vec<&'static str> {
+    CircuitKind::ALL.map(CircuitKind::label).to_vec()
+}
+
+fn circuit_states() -> Vec<&'static str> {
+    CircuitState::ALL.map(CircuitState::label).to_vec()
+}
+
+fn circuit_causes() -> Vec<&'static str> {
+    CircuitCause::ALL.map(CircuitCause::label).to_vec()
 }
 
 fn finish_reasons() -> Vec<&'static str> {

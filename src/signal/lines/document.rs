@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
-use super::catalogue::{COMMON, EVENTS, Event, Field, Shape};
+use super::catalogue::{COMMON, EVENTS, Event, Field, SYSTEM, Scope, Shape};
 
 const HEAD: &str = "# Events
 
@@ -22,7 +22,7 @@ A name that the configuration does not know is `unknown`.
 /// The text of `docs/events.md`.
 pub fn render_document() -> String {
     let mut page = HEAD.to_owned();
-    page.push_str("## Fields of every event\n\n");
+    page.push_str("## Fields of every event of a session\n\n");
     let event = Field {
         name: "event",
         shape: Shape::Word(|| EVENTS.iter().map(|event| event.name).collect()),
@@ -30,6 +30,8 @@ pub fn render_document() -> String {
         meaning: "which event",
     };
     table(&mut page, std::iter::once(&event).chain(COMMON));
+    page.push_str("\n## Fields of events that belong to no session\n\nInstead of those above:\n\n");
+    table(&mut page, std::iter::once(&event).chain(SYSTEM));
     for event in EVENTS {
         write!(page, "\n## {}\n\n{}\n", event.name, event.meaning).expect("a string takes any text");
         if !event.fields.is_empty() {
@@ -78,7 +80,11 @@ fn shape_text(shape: Shape) -> String {
 fn event_schema(event: &Event) -> Value {
     let mut properties = Map::new();
     properties.insert("event".to_owned(), json!({"const": event.name}));
-    for field in event.fields.iter().chain(COMMON) {
+    let common = match event.scope {
+        Scope::Session => COMMON,
+        Scope::System => SYSTEM,
+    };
+    for field in event.fields.iter().chain(common) {
         properties.insert(field.name.to_owned(), field_schema(field));
     }
     let required: Vec<_> = properties.keys().cloned().collect();

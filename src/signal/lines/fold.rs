@@ -6,12 +6,14 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 use serde::Serialize;
+use serde_json::json;
 
 use super::catalogue;
 use crate::{
     core::{
-        Entry, Fact, SessionId, SpanId, TraceId,
+        Entry, Fact, SessionId, SpanId, StreamId, TraceId,
         fact::{ConfirmationEnd, ModelCallEnd, SessionEnd, SessionStarted, ToolCallEnd},
+        id::ProcessId,
     },
     signal::{
         KeyedHash, UNKNOWN,
@@ -53,7 +55,10 @@ pub(super) fn identify(hash: &KeyedHash, started: &SessionStarted) -> Identity {
 
 /// The line of one committed fact, its line end included.
 pub(super) fn line(hash: &KeyedHash, sessions: &mut Sessions, entry: &Entry) -> Option<Vec<u8>> {
-    let session = entry.stream.session()?;
+    let session = match entry.stream {
+        StreamId::Session(session) => session,
+        StreamId::System(process) => return system_line(hash, process, entry),
+    };
     sessions.open(entry, |started| identify(hash, started));
     let line = write_fact(hash, sessions.get(session), session, entry);
     sessions.close(entry);
@@ -66,20 +71,23 @@ fn write_fact(hash: &KeyedHash, open: Option<&Open<Identity>>, session: SessionI
         Fact::SessionStarted(started) => line("agent_session_started").started(hash, started),
         Fact::SessionSuspended { cause } => line("session_suspended").with("cause", cause.label()),
         Fact::SessionResumed { .. } => line("session_resumed"),
-        Fact::ModelAttemptStarted { call, attempt, .. } => {
+        Fact::ModelAttemptStarted { call, attempt, wait_ms, .. } => {
             let reason = open?.model_call(*call)?.retry_after()?;
-            line("model_retry").model(*call).with("attempt", attempt).with("reason", reason.label())
+            line("model_retry").model(*call).repeats(*attempt, *wait_ms, reason.label())
         }
         Fact::ModelCallFinished { op, end } => line("model_called").model_called(*op, end),
-        Fact::ToolAttemptStarted { call, attempt, .. } => {
+        Fact::ToolAttemptStarted { call, attempt, wait_ms, .. } => {
             let reason = open?.tool_call(*call)?.retry_after()?;
-            line("tool_retry").tool(*call).with("attempt", attempt).with("reason", reason.label())
+            line("tool_retry").tool(*call).repeats(*attempt, *wait_ms, reason.label())
         }
         Fact::ToolCallFinished { op, end } => line("tool_called").tool_called(*op, end),
         Fact::ConfirmationRequested { op, request } => {
             line("confirmation_requested").confirmation(*op).with("expires_at", request.expires.to_string())
         }
         Fact::ConfirmationDecided { op, end } => line("confirmation_decided").decided(hash, *op, end),
+        Fact::RateLimited { limit, tool, wait_ms } => {
+            line("rate_limited").with("limit", limit.label()).with("tool_name", tool).with("wait_ms", wait_ms)
+        }
         Fact::LimitReached { limit, value } => line("limit_reached").with("limit", limit.label()).with("value", value),
         Fact::HandedOver { cause, .. } => line("handed_over").with("cause", cause.label()),
         Fact::SessionFinished(end) => line("agent_session_finished").finished(end),
@@ -88,11 +96,34 @@ fn write_fact(hash: &KeyedHash, open: Option<&Open<Identity>>, session: SessionI
         | Fact::ModelAttemptFinished { .. }
         | Fact::ToolCallStarted { .. }
         | Fact::ToolAttemptFinished { .. }
+        | Fact::CircuitChanged(_)
         | Fact::ProcessStarted { .. }
         | Fact::ProcessStopped { .. }
         | Fact::SessionsErased { .. } => return None,
     };
     Some(line.close())
+}
+
+/// The line of a fact that belongs to no session.
+fn system_line(hash: &KeyedHash, process: ProcessId, entry: &Entry) -> Option<Vec<u8>> {
+    let Fact::CircuitChanged(change) = &entry.fact else { return None };
+    let line = json!({
+        "event": "circuit_changed",
+        "process_id": process,
+        "kind": change.circuit.kind.label(),
+        "name": change.circuit.name,
+        "from": change.from.label(),
+        "to": change.to.label(),
+        "cause": change.cause.label(),
+        "forced": change.forced,
+        "until": change.until.map(|until| until.to_string()),
+        "by_hash": change.by.as_ref().map(|by| hash.hash(by.expose())),
+        "timestamp": entry.at.to_string(),
+        "seq": entry.seq,
+    });
+    let mut text = serde_json::to_vec(&line).expect("plain JSON");
+    text.push(b'\n');
+    Some(text)
 }
 
 impl<'a> Line<'a> {
@@ -112,6 +143,11 @@ impl<'a> Line<'a> {
         self.text.extend_from_slice(b"\":");
         serde_json::to_writer(&mut self.text, &value).expect("memory takes any plain value");
         self
+    }
+
+    /// An attempt that repeats one.
+    fn repeats(self, attempt: u32, wait_ms: u64, reason: &'static str) -> Self {
+        self.with("attempt", attempt).with("wait_ms", wait_ms).with("reason", reason)
     }
 
     fn identity(&self) -> Option<&'a Identity> {
@@ -138,7 +174,7 @@ impl<'a> Line<'a> {
         let call = self.open.and_then(|open| open.model_call(op));
         let latency = call.map(|call| self.entry.at.since(call.started).as_millis());
         self.model(op)
-            .with("purpose", call.map(|call| catalogue::purpose(call.call.purpose)))
+            .with("purpose", call.map(|call| call.call.purpose.label()))
             .with("outcome", end.outcome.label())
             .with("latency_ms", latency)
             .with("input_tokens", end.usage.input)

@@ -12,8 +12,10 @@ use serde_json::{Value, json};
 use super::{Lines, Output, render_document, render_schema};
 use crate::{
     core::{
-        EndReason, Entry, FaultKind, SessionStatus, ToolOutcome,
-        fact::{Decision, Fact, HandoverCause, Limit, ModelOutcome, SuspendCause},
+        EndReason, Entry, FaultKind, SessionStatus, StreamId, Timestamp, ToolOutcome,
+        circuit::{CircuitCause, CircuitChange, CircuitId, CircuitState},
+        fact::{Decision, Fact, HandoverCause, Limit, ModelOutcome, RateLimit, SuspendCause},
+        id::ProcessId,
     },
     signal::{
         KeyedHash,
@@ -74,12 +76,32 @@ fn eventful() -> Journal {
     journal.after(Duration::from_millis(342)).tool_finished(good, ToolOutcome::Ok, Some(true), 2);
     journal.tool_finished(invented, ToolOutcome::UnknownTool, None, 0);
     journal.push(Fact::CancelRequested { by: "C-001".into() });
+    journal.push(Fact::RateLimited { limit: RateLimit::Tool, tool: Some("search".into()), wait_ms: 12_000 });
     journal.push(Fact::LimitReached { limit: Limit::RepeatedFailure, value: 3 });
     let detail = "call Ivan at +7 701 123 45 67".into();
     journal.push(Fact::HandedOver { cause: HandoverCause::SessionEnded, detail });
     let end = session_end(SessionStatus::Error, Some(EndReason::RepeatedFailure));
     journal.after(Duration::from_millis(58)).push(Fact::SessionFinished(Box::new(end)));
     journal
+}
+
+/// An operator's switch, in the journal of a process.
+fn switched() -> Entry {
+    let change = CircuitChange {
+        circuit: CircuitId::tool("search"),
+        from: CircuitState::Closed,
+        to: CircuitState::Open,
+        cause: CircuitCause::ForcedOpen,
+        forced: true,
+        until: Some(Timestamp::from_nanos(1_771_410_825_000_000_000)),
+        by: Some("C-001".into()),
+    };
+    Entry {
+        stream: StreamId::System(ProcessId::from_bytes([2; 16])),
+        seq: 7,
+        at: Timestamp::from_nanos(1_771_410_225_000_000_000),
+        fact: Fact::CircuitChanged(Box::new(change)),
+    }
 }
 
 /// The hash of `C-001` under the key of [`hash`], by openssl.
@@ -101,6 +123,7 @@ fn the_seed_events_carry_the_seed_fields() {
             "tool_retry",
             "tool_called",
             "tool_called",
+            "rate_limited",
             "limit_reached",
             "handed_over",
             "agent_session_finished"
@@ -128,12 +151,12 @@ fn the_seed_events_carry_the_seed_fields() {
         })
     );
     assert_eq!(
-        lines[8],
+        lines[9],
         json!({
             "event": "agent_session_finished", "session_id": session, "task_type": "spending", "status": "error",
             "reason": "repeated_failure", "degraded": false, "total_steps": 1, "total_input_tokens": 12400,
             "total_output_tokens": 3200, "total_latency_ms": 1600, "tools_called": ["search"],
-            "timestamp": "2026-02-18T10:23:46.600Z", "trace_id": trace, "span_id": root, "seq": 18,
+            "timestamp": "2026-02-18T10:23:46.600Z", "trace_id": trace, "span_id": root, "seq": 19,
             "agent": "bank", "user_hash": USER,
         })
     );
@@ -154,8 +177,9 @@ fn further_events_say_what_was_tried() {
         fields(&lines[5], &["tool_name", "outcome", "is_error", "arguments_schema_valid"]),
         json!(["unknown", "unknown_tool", true, null])
     );
-    assert_eq!(fields(&lines[6], &["limit", "value"]), json!(["repeated_failure", 3]));
-    assert_eq!(lines[7]["cause"], "session_ended");
+    assert_eq!(fields(&lines[6], &["limit", "tool_name", "wait_ms"]), json!(["tool", "search", 12_000]));
+    assert_eq!(fields(&lines[7], &["limit", "value"]), json!(["repeated_failure", 3]));
+    assert_eq!(lines[8]["cause"], "session_ended");
 }
 
 #[test]
@@ -227,13 +251,39 @@ fn a_confirmation_is_told_without_what_was_asked() {
 }
 
 #[test]
+fn a_circuit_that_moves_belongs_to_no_session_and_names_nobody() {
+    let line = parse(&lines_of(&[], &[switched()])).remove(0);
+    let expected = json!({
+        "event": "circuit_changed",
+        "process_id": "proc_02020202020202020202020202020202",
+        "kind": "tool",
+        "name": "search",
+        "from": "closed",
+        "to": "open",
+        "cause": "forced_open",
+        "forced": true,
+        "until": "2026-02-18T10:33:45.000Z",
+        "by_hash": USER,
+        "timestamp": "2026-02-18T10:23:45.000Z",
+        "seq": 7,
+    });
+    assert_eq!(line, expected);
+}
+
+#[test]
 fn every_line_fits_the_published_schema() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/events.schema.json");
     let text = std::fs::read_to_string(path).expect("the schema is published");
     let schema: Value = serde_json::from_str(&text).expect("JSON");
     let validator = jsonschema::options().should_validate_formats(true).build(&schema).expect("a schema");
     let (before, after) = resumed();
-    let text = [lines_of(&[], &eventful().entries), lines_of(&before, &after), lines_of(&[], &after)].concat();
+    let text = [
+        lines_of(&[], &eventful().entries),
+        lines_of(&before, &after),
+        lines_of(&[], &after),
+        lines_of(&[], &[switched()]),
+    ]
+    .concat();
     let lines = parse(&text);
     for line in &lines {
         let errors: Vec<_> = validator.iter_errors(line).map(|error| error.to_string()).collect();
@@ -256,7 +306,7 @@ fn a_file_is_appended_to() {
     let entries: Vec<Arc<Entry>> = eventful().entries.into_iter().map(Arc::new).collect();
     lines.sink().publish(&entries);
     assert!(lines.stop(Duration::from_secs(60)));
-    assert_eq!(std::fs::read_to_string(&path).expect("text").lines().count(), 10);
+    assert_eq!(std::fs::read_to_string(&path).expect("text").lines().count(), 11);
     let nowhere = Output::File(folder.path().join("no/events.jsonl"));
     let error = Lines::new(nowhere, hash(), dropped()).expect_err("no folder");
     assert!(error.to_string().starts_with("cannot open ") && error.to_string().ends_with(" for event lines"));

@@ -110,6 +110,12 @@ families! {
         "Tool calls that a model asked for, by whether name and arguments fit what was offered.";
     MODEL_RETRIES = "glassbox_model_retries_total", Kind::Counter, ["model", "reason"], "attempts",
         "Attempts repeated at the same model, by the fault of the attempt before.";
+    CIRCUIT_STATE = "glassbox_circuit_state", Kind::Gauge, ["kind", "name", "state"], "0 or 1",
+        "How a circuit breaker stands: 1 for the state it is in, 0 for the others.";
+    CIRCUIT_MOVES = "glassbox_circuit_transitions_total", Kind::Counter, ["kind", "name", "to"], "moves",
+        "Moves of a circuit breaker, an operator's switches and what a restart took over included, by the new state.";
+    RATE_LIMITED = "glassbox_rate_limited_total", Kind::Counter, ["limit"], "refusals",
+        "What a rate limit of ours refused.";
     GEN_AI_OPERATION = "gen_ai_client_operation_duration_seconds", Kind::Histogram(GEN_AI_DURATION),
         ["gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model", "error_type"], "seconds",
         "GenAI operation duration: model calls that made an attempt, retries included; lost calls are left out.";

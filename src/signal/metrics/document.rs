@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use super::catalogue::{Family, Kind};
 use crate::core::{
     FaultKind, SessionStatus, ToolOutcome,
-    fact::{Limit, ModelOutcome},
+    circuit::{CircuitKind, CircuitState},
+    fact::{Limit, ModelOutcome, RateLimit},
 };
 
 const HEAD: &str = "# Metrics
@@ -54,7 +55,10 @@ fn closed_sets() -> Vec<(&'static str, Vec<&'static str>)> {
         ("verdict", super::series::Verdict::ALL.map(super::series::Verdict::label).to_vec()),
         ("reason", faults.to_vec()),
         ("limit", Limit::ALL.map(Limit::label).to_vec()),
-        ("kind", super::series::STORE_ERRORS.map(crate::core::port::StoreErrorKind::label).to_vec()),
+        ("limit of rates", RateLimit::ALL.map(RateLimit::label).to_vec()),
+        ("kind of circuits", CircuitKind::ALL.map(CircuitKind::label).to_vec()),
+        ("state, to", CircuitState::ALL.map(CircuitState::label).to_vec()),
+        ("kind of errors", super::series::STORE_ERRORS.map(crate::core::port::StoreErrorKind::label).to_vec()),
         ("gen_ai_operation_name", vec!["chat"]),
         ("gen_ai_token_type", vec!["input", "output"]),
         ("error_type (empty for a success)", faults.into_iter().chain(["cancelled"]).collect()),

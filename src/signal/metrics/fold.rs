@@ -46,6 +46,8 @@ fn count_fact(series: &Series, open: Option<&Open<Arc<SessionSeries>>>, entry: &
             increment(series.tool(call.and_then(|call| call.tool.as_deref())).attempts.get(&end.outcome));
         }
         Fact::ToolCallFinished { op, end } => count_tool_call(series, open, *op, end, entry.at),
+        Fact::RateLimited { limit, .. } => series.rate_limited(*limit),
+        Fact::CircuitChanged(change) => series.circuit(change),
         Fact::LimitReached { limit, .. } => series.limit(*limit),
         Fact::SessionsErased { count, cause } => series.erased(*cause, *count),
         Fact::SessionFinished(end) => count_session(series, open, end, entry.at),

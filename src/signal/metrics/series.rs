@@ -4,7 +4,9 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use prometheus::{Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry};
+use prometheus::{
+    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+};
 
 use super::{
     MetricLabels,
@@ -13,7 +15,8 @@ use super::{
 use crate::{
     core::{
         FaultKind, SessionStatus, ToolOutcome,
-        fact::{EraseCause, Limit, ModelOutcome},
+        circuit::{CircuitChange, CircuitId, CircuitState},
+        fact::{EraseCause, Limit, ModelOutcome, RateLimit},
         port::StoreErrorKind,
     },
     signal::UNKNOWN,
@@ -59,7 +62,15 @@ pub(super) struct Series {
     tools: HashMap<String, Arc<ToolSeries>>,
     unknown_tool: Arc<ToolSeries>,
     models: HashMap<String, Arc<ModelSeries>>,
+    circuits: HashMap<CircuitId, [CircuitSeries; 3]>,
     pub(super) sessions_active: IntGauge,
+}
+
+/// Of one state of one circuit breaker.
+struct CircuitSeries {
+    state: CircuitState,
+    now: IntGauge,
+    moves: IntCounter,
 }
 
 /// Of one agent and task type.
@@ -109,6 +120,9 @@ struct Families {
     model_retries: IntCounterVec,
     operation: HistogramVec,
     usage: HistogramVec,
+    circuit_state: IntGaugeVec,
+    circuit_moves: IntCounterVec,
+    rate_limited: IntCounterVec,
 }
 
 impl Series {
@@ -132,9 +146,13 @@ impl Series {
         for cause in EraseCause::ALL {
             families.erased.with_label_values(&[cause.label()]);
         }
+        for limit in RateLimit::ALL {
+            families.rate_limited.with_label_values(&[limit.label()]);
+        }
+        let circuits = labels.circuits.iter().map(|circuit| (circuit.clone(), families.circuit(circuit))).collect();
         let unknown_tool = Arc::new(families.tool(UNKNOWN));
         let sessions_active = gauge(registry, &c::SESSIONS_ACTIVE)?;
-        Ok(Self { families, sessions, tools, unknown_tool, models, sessions_active })
+        Ok(Self { families, sessions, tools, unknown_tool, models, circuits, sessions_active })
     }
 
     /// The series of an agent and task type; undeclared ones share `unknown`.
@@ -163,6 +181,19 @@ impl Series {
 
     pub(super) fn erased(&self, cause: EraseCause, count: u64) {
         self.families.erased.with_label_values(&[cause.label()]).inc_by(count);
+    }
+
+    /// Shows how a breaker stands now; one that is no longer configured has no series.
+    pub(super) fn circuit(&self, change: &CircuitChange) {
+        for series in self.circuits.get(&change.circuit).into_iter().flatten() {
+            let is_new = series.state == change.to;
+            series.now.set(i64::from(is_new));
+            series.moves.inc_by(u64::from(is_new));
+        }
+    }
+
+    pub(super) fn rate_limited(&self, limit: RateLimit) {
+        self.families.rate_limited.with_label_values(&[limit.label()]).inc();
     }
 
     pub(super) fn limit(&self, limit: Limit) {
@@ -196,6 +227,9 @@ impl Families {
             model_retries: counters(registry, &c::MODEL_RETRIES)?,
             operation: histograms(registry, &c::GEN_AI_OPERATION)?,
             usage: histograms(registry, &c::GEN_AI_USAGE)?,
+            circuit_state: gauges(registry, &c::CIRCUIT_STATE)?,
+            circuit_moves: counters(registry, &c::CIRCUIT_MOVES)?,
+            rate_limited: counters(registry, &c::RATE_LIMITED)?,
         })
     }
 
@@ -222,6 +256,16 @@ impl Families {
             attempts: each(&self.tool_attempts),
             duration: self.tool_duration.with_label_values(&[tool]),
         }
+    }
+
+    /// Every breaker is born closed.
+    fn circuit(&self, circuit: &CircuitId) -> [CircuitSeries; 3] {
+        CircuitState::ALL.map(|state| {
+            let labels = [circuit.kind.label(), &circuit.name, state.label()];
+            let now = self.circuit_state.with_label_values(&labels);
+            now.set(i64::from(state == CircuitState::Closed));
+            CircuitSeries { state, now, moves: self.circuit_moves.with_label_values(&labels) }
+        })
     }
 
     fn model(&self, name: &str, provider: &str, request_model: &str) -> ModelSeries {
@@ -254,6 +298,13 @@ pub(super) fn counters(registry: &Registry, family: &Family) -> Result<IntCounte
 /// Makes a family of histograms.
 pub(super) fn histograms(registry: &Registry, family: &Family) -> Result<HistogramVec, prometheus::Error> {
     let made = HistogramVec::new(histogram_opts(family), family.labels)?;
+    registry.register(Box::new(made.clone()))?;
+    Ok(made)
+}
+
+/// Makes a family of gauges.
+fn gauges(registry: &Registry, family: &Family) -> Result<IntGaugeVec, prometheus::Error> {
+    let made = IntGaugeVec::new(Opts::new(family.name, family.meaning), family.labels)?;
     registry.register(Box::new(made.clone()))?;
     Ok(made)
 }

@@ -6,7 +6,8 @@ use super::{MetricLabels, Metrics, catalogue::FAMILIES};
 use crate::{
     core::{
         EndReason, Entry, FaultKind, SessionStatus, StreamId, Timestamp, ToolOutcome,
-        fact::{Decision, EraseCause, Fact, Limit, ModelOutcome, SuspendCause},
+        circuit::{CircuitCause, CircuitChange, CircuitId, CircuitState},
+        fact::{Decision, EraseCause, Fact, Limit, ModelOutcome, RateLimit, SuspendCause},
         id::ProcessId,
         port::{JournalWatch as _, StoreErrorKind},
     },
@@ -18,6 +19,7 @@ fn metrics() -> Metrics {
         agents: vec![("bank".into(), vec!["spending".into(), "cards".into()])],
         models: vec![("main".into(), "anthropic".into(), "claude-x".into())],
         tools: vec!["search".into(), "pay".into()],
+        circuits: vec![CircuitId::tool("search"), CircuitId::model("main")],
         sinks: vec!["lines", "feed"],
         version: "1.2.3".into(),
     })
@@ -59,6 +61,10 @@ fn every_declared_series_is_born_at_zero() {
         r#"glassbox_telemetry_dropped_total{sink="lines"} 0"#,
         r#"glassbox_journal_errors_total{kind="full"} 0"#,
         r#"glassbox_limits_reached_total{limit="deadline"} 0"#,
+        r#"glassbox_rate_limited_total{limit="tool_principal"} 0"#,
+        r#"glassbox_circuit_state{kind="tool",name="search",state="closed"} 1"#,
+        r#"glassbox_circuit_state{kind="model",name="main",state="open"} 0"#,
+        r#"glassbox_circuit_transitions_total{kind="model",name="main",to="half_open"} 0"#,
         r#"glassbox_build_info{version="1.2.3"} 1"#,
         "glassbox_sessions_active 0",
         r#"glassbox_sessions_erased_total{cause="retention"} 0"#,
@@ -68,13 +74,42 @@ fn every_declared_series_is_born_at_zero() {
     for series in born {
         assert!(text.lines().any(|line| line == series), "{series}");
     }
-    // Two task types of five statuses, three tools of fifteen outcomes, sixteen outcomes of a model.
+    // Two task types of five statuses, three tools of fifteen outcomes, seventeen outcomes of a model.
     let count = |family: &str| text.lines().filter(|line| line.starts_with(&format!("{family}{{"))).count();
     assert_eq!(count("glassbox_sessions_total"), 10);
     assert_eq!(count("glassbox_tool_calls_total"), 45);
-    assert_eq!(count("glassbox_model_calls_total"), 16);
-    assert_eq!(count("gen_ai_client_operation_duration_seconds_count"), 15);
+    assert_eq!(count("glassbox_model_calls_total"), 17);
+    assert_eq!(count("gen_ai_client_operation_duration_seconds_count"), 16);
     assert_eq!(count("gen_ai_client_token_usage_count"), 2);
+}
+
+#[test]
+fn circuits_and_rate_limits_count_their_facts() {
+    let metrics = metrics();
+    let mut journal = Journal::new(1);
+    let circuit = |name: &str, to| {
+        let (circuit, from, cause) = (CircuitId::tool(name), CircuitState::Closed, CircuitCause::Failures);
+        Fact::CircuitChanged(Box::new(CircuitChange { circuit, from, to, cause, forced: false, until: None, by: None }))
+    };
+    for to in [CircuitState::Open, CircuitState::HalfOpen, CircuitState::Open] {
+        journal.push(circuit("search", to));
+        journal.push(circuit("no longer configured", to));
+    }
+    journal.push(Fact::RateLimited { limit: RateLimit::Tool, tool: Some("pay".into()), wait_ms: 1 });
+    publish(&metrics, &journal.entries);
+    let expected = [
+        (r#"glassbox_circuit_state{kind="tool",name="search",state="closed"}"#, 0.0),
+        (r#"glassbox_circuit_state{kind="tool",name="search",state="open"}"#, 1.0),
+        (r#"glassbox_circuit_state{kind="tool",name="search",state="half_open"}"#, 0.0),
+        (r#"glassbox_circuit_state{kind="model",name="main",state="closed"}"#, 1.0),
+        (r#"glassbox_circuit_transitions_total{kind="tool",name="search",to="open"}"#, 2.0),
+        (r#"glassbox_circuit_transitions_total{kind="tool",name="search",to="half_open"}"#, 1.0),
+        (r#"glassbox_circuit_transitions_total{kind="tool",name="search",to="closed"}"#, 0.0),
+        (r#"glassbox_rate_limited_total{limit="tool"}"#, 1.0),
+        (r#"glassbox_rate_limited_total{limit="tool_principal"}"#, 0.0),
+    ];
+    check(&metrics, &expected);
+    assert!(!metrics.render().contains("no longer configured"));
 }
 
 #[test]

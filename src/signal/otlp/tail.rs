@@ -64,7 +64,9 @@ impl Tail {
             | Fact::ToolAttemptStarted { .. }
             | Fact::ToolAttemptFinished { .. }
             | Fact::ToolCallFinished { .. }
+            | Fact::RateLimited { .. }
             | Fact::LimitReached { .. }
+            | Fact::CircuitChanged(_)
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
             | Fact::SessionsErased { .. } => {}

@@ -15,8 +15,7 @@ use crate::{
     core::{
         Effect, SessionId, SpanId, Timestamp, ToolOutcome, Usage,
         fact::{
-            CallPurpose, ConfirmationEnd, ConfirmationRequest, ModelCall, ModelCallEnd, ModelOutcome, ToolCallBegin,
-            ToolCallEnd,
+            ConfirmationEnd, ConfirmationRequest, ModelCall, ModelCallEnd, ModelOutcome, ToolCallBegin, ToolCallEnd,
         },
     },
     signal::names,
@@ -38,6 +37,7 @@ pub(super) struct OpenCall {
 struct Attempt {
     number: u32,
     started: Timestamp,
+    wait_ms: u64,
     model: Option<KeyValue>,
 }
 
@@ -52,7 +52,7 @@ impl OpenCall {
             string(names::SESSION_ID, &session.to_string()),
             integer(names::STEP, call.step),
             string(names::MODEL_NAME, &call.model.name),
-            string(names::MODEL_PURPOSE, purpose(call.purpose)),
+            string(names::MODEL_PURPOSE, call.purpose.label()),
         ];
         let name = format!("{} {}", names::operation::CHAT, capped(&call.model.request_model));
         Self::new(SpanKind::Client, name, at, attributes)
@@ -97,8 +97,8 @@ impl OpenCall {
     }
 
     /// An attempt went out.
-    pub(super) fn attempt_started(&mut self, at: Timestamp, number: u32, model: Option<KeyValue>) {
-        self.running.push(Attempt { number, started: at, model });
+    pub(super) fn attempt_started(&mut self, at: Timestamp, number: u32, wait_ms: u64, model: Option<KeyValue>) {
+        self.running.push(Attempt { number, started: at, wait_ms, model });
     }
 
     /// An attempt ended.
@@ -111,6 +111,9 @@ impl OpenCall {
             string(names::ATTEMPT_OUTCOME, outcome),
             integer(names::ATTEMPT_DURATION_MS, took),
         ];
+        if attempt.wait_ms > 0 {
+            attributes.push(integer(names::ATTEMPT_WAIT_MS, attempt.wait_ms));
+        }
         attributes.extend(attempt.model);
         self.attempts.push(event(names::EVENT_ATTEMPT, at, attributes));
     }
@@ -187,13 +190,6 @@ impl OpenCall {
             links: SpanLinks::default(),
             status: error.map_or(Status::Unset, Status::error),
         }
-    }
-}
-
-const fn purpose(purpose: CallPurpose) -> &'static str {
-    match purpose {
-        CallPurpose::Step => "step",
-        CallPurpose::WrapUp => "wrap_up",
     }
 }
 

@@ -115,7 +115,7 @@ fn tool_finished(op: SpanId, outcome: ToolOutcome, attempts: u32) -> Fact {
 
 fn tool_attempt(call: SpanId, attempt: u32, outcome: ToolOutcome) -> [Fact; 2] {
     [
-        Fact::ToolAttemptStarted { call, attempt, effect: Effect::Read },
+        Fact::ToolAttemptStarted { call, attempt, effect: Effect::Read, wait_ms: 0 },
         Fact::ToolAttemptFinished { call, attempt, end: AttemptEnd { outcome, error: None } },
     ]
 }
@@ -176,13 +176,13 @@ fn int(attributes: &[KeyValue], key: &str) -> Option<i64> {
 
 fn whole_session() -> Vec<Fact> {
     let mut facts = vec![started(trace()), model_started(span_id(2))];
-    facts.push(Fact::ModelAttemptStarted { call: span_id(2), attempt: 1, model: "main".into() });
+    facts.push(Fact::ModelAttemptStarted { call: span_id(2), attempt: 1, model: "main".into(), wait_ms: 0 });
     facts.push(Fact::ModelAttemptFinished {
         call: span_id(2),
         attempt: 1,
         end: AttemptEnd { outcome: ModelOutcome::Fault(FaultKind::Overloaded), error: Some("secret error".into()) },
     });
-    facts.push(Fact::ModelAttemptStarted { call: span_id(2), attempt: 2, model: "spare".into() });
+    facts.push(Fact::ModelAttemptStarted { call: span_id(2), attempt: 2, model: "spare".into(), wait_ms: 0 });
     facts.push(Fact::ModelAttemptFinished {
         call: span_id(2),
         attempt: 2,
@@ -321,7 +321,7 @@ fn an_invented_tool_name_is_an_attribute_only() {
 fn a_retried_tool_shows_its_attempts_and_a_cut_one_shares_the_outcome() {
     let mut facts = vec![started(trace()), tool_started(span_id(3), "lookup", true)];
     facts.extend(tool_attempt(span_id(3), 1, ToolOutcome::Timeout));
-    facts.push(Fact::ToolAttemptStarted { call: span_id(3), attempt: 2, effect: Effect::Read });
+    facts.push(Fact::ToolAttemptStarted { call: span_id(3), attempt: 2, effect: Effect::Read, wait_ms: 0 });
     facts.push(tool_finished(span_id(3), ToolOutcome::Lost, 2));
     let span = fold(facts).remove(0);
     let outcomes: Vec<_> =

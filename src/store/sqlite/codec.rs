@@ -56,6 +56,17 @@ pub(super) fn entry(stream: StreamId, place: u64, row: &Row<'_>) -> Result<Entry
     Ok(Entry { stream, seq, at: time(row, 1)?, fact })
 }
 
+/// A fact of a row of (seq, at, name, body, stream), wherever in its journal it stands.
+pub(super) fn system_entry(row: &Row<'_>) -> Result<Entry, Failure> {
+    let text: String = row.get(4)?;
+    let stream = text.parse().map_err(|problem| {
+        let detail = format!("a journal has a name that is none: {problem}");
+        Failure::from(error(StoreErrorKind::Io, detail))
+    })?;
+    let place = number(row, 0)?;
+    entry(stream, place, row)
+}
+
 /// JSON that no fact of this version fits was written by another version; no JSON is damage.
 fn unreadable(stream: StreamId, seq: u64, name: &str, category: Category) -> Failure {
     let (kind, why) = match category {

@@ -27,6 +27,21 @@ pub(super) fn page(conn: &Connection, stream: StreamId, from: u64, limit: usize)
     Ok(entries)
 }
 
+/// The facts of this name in the journals of processes, oldest first. The bounds are those of
+/// the ids of processes, so that the journals of sessions are not walked through.
+pub(super) fn system_facts(conn: &Connection, name: &str) -> Result<Vec<Entry>, Failure> {
+    let mut statement = conn.prepare_cached(
+        "SELECT seq, at, name, body, stream FROM fact WHERE stream >= 'proc_' AND stream < 'proc`' AND name = ?1 \
+         ORDER BY at, stream, seq",
+    )?;
+    let mut rows = statement.query([name])?;
+    let mut entries = Vec::new();
+    while let Some(row) = rows.next()? {
+        entries.push(codec::system_entry(row)?);
+    }
+    Ok(entries)
+}
+
 /// A kept text.
 pub(super) fn blob(conn: &Connection, hash: BlobHash) -> Result<Option<Arc<[u8]>>, Failure> {
     let mut statement = conn.prepare_cached("SELECT bytes FROM blob WHERE hash = ?1")?;

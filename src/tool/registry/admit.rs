@@ -54,7 +54,8 @@ impl Admitted {
 }
 
 impl Refusal {
-    fn valid(outcome: ToolOutcome, text: impl Into<String>) -> Self {
+    /// A refusal of a call whose arguments fit the schema.
+    pub fn valid(outcome: ToolOutcome, text: impl Into<String>) -> Self {
         Self { outcome, text: text.into(), arguments_valid: Some(true) }
     }
 }
@@ -66,6 +67,20 @@ impl ToolSet {
     /// # Errors
     /// The first step that says no, as the end of the call.
     pub fn admit(&self, call: &ToolCall, cx: &ToolContext) -> Result<Admitted, Refusal> {
+        self.admit_by(call, cx, |_| Ok(()))
+    }
+
+    /// Decides like [`ToolSet::admit`], with a rule of the caller's between the scopes and the
+    /// tool's own check.
+    ///
+    /// # Errors
+    /// The first step that says no, as the end of the call.
+    pub fn admit_by(
+        &self,
+        call: &ToolCall,
+        cx: &ToolContext,
+        rule: impl FnOnce(&ToolSpec) -> Result<(), Refusal>,
+    ) -> Result<Admitted, Refusal> {
         let Some(registered) = self.tools.iter().find(|tool| tool.name() == call.name) else {
             return Err(self.unknown(&call.name, cx));
         };
@@ -75,6 +90,7 @@ impl ToolSet {
             arguments_valid: Some(false),
         })?;
         check_access(registered, cx)?;
+        rule(registered.spec())?;
         check_own(registered, cx, &arguments)?;
         match registered.spec().confirm {
             Confirm::Never | Confirm::Suspend => Ok(Admitted {

@@ -21,6 +21,8 @@ const TOLD_BY_LINES: &[&str] = &[
     "glassbox_model_tool_requests_total",
     "glassbox_model_retries_total",
     "glassbox_limits_reached_total",
+    "glassbox_rate_limited_total",
+    "glassbox_circuit_transitions_total",
     "gen_ai_client_operation_duration_seconds_count",
     "gen_ai_client_token_usage_sum",
 ];
@@ -75,6 +77,8 @@ fn of_lines(lines: &[Value], models: &RequestModels) -> Counts {
                 count_tool_call(&mut counts, text(line, "tool_name"), &call, valid);
             }
             "limit_reached" => add(&mut counts, "glassbox_limits_reached_total", &[("limit", text(line, "limit"))], 1),
+            "rate_limited" => add(&mut counts, "glassbox_rate_limited_total", &[("limit", text(line, "limit"))], 1),
+            "circuit_changed" => count_circuit(&mut counts, line),
             "agent_session_finished" => {
                 let who = (text(line, "agent"), text(line, "task_type"));
                 count_session(
@@ -135,6 +139,11 @@ fn count_session(counts: &mut Counts, (agent, task_type): (&str, &str), status: 
     add(counts, "glassbox_session_steps_count", &who, 1);
 }
 
+fn count_circuit(counts: &mut Counts, change: &Value) {
+    let labels = ["kind", "name", "to"].map(|key| (key, text(change, key)));
+    add(counts, "glassbox_circuit_transitions_total", &labels, 1);
+}
+
 /// What the journal says of an operation that is open.
 struct Open<'a> {
     name: &'a str,
@@ -158,6 +167,8 @@ fn of_journal(journal: &[Row], models: &RequestModels) -> Counts {
                 count_session(&mut counts, who[stream], text(body, "status"), body["degraded"] == true, steps);
             }
             "limit_reached" => add(&mut counts, "glassbox_limits_reached_total", &[("limit", text(body, "limit"))], 1),
+            "rate_limited" => add(&mut counts, "glassbox_rate_limited_total", &[("limit", text(body, "limit"))], 1),
+            "circuit_changed" => count_circuit(&mut counts, body),
             "model_call_started" => {
                 let model = text(&body["call"]["model"], "name");
                 open.insert((stream, text(body, "op")), Open { name: model, attempts: 0, last: None });

@@ -11,6 +11,8 @@ const TOLD: &[(&str, &str)] = &[
     ("session_started", "agent_session_started"),
     ("model_call_finished", "model_called"),
     ("tool_call_finished", "tool_called"),
+    ("rate_limited", "rate_limited"),
+    ("circuit_changed", "circuit_changed"),
     ("limit_reached", "limit_reached"),
     ("handed_over", "handed_over"),
     ("session_suspended", "session_suspended"),
@@ -22,7 +24,8 @@ const TOLD: &[(&str, &str)] = &[
 pub fn lines_tell_of_the_journal(evidence: &Evidence) {
     let mut told: BTreeMap<(&str, u64), &Value> = BTreeMap::new();
     for line in &evidence.lines {
-        let place = (text(line, "session_id"), number(line, "seq"));
+        let stream = if line["process_id"].is_null() { "session_id" } else { "process_id" };
+        let place = (text(line, stream), number(line, "seq"));
         assert!(told.insert(place, line).is_none(), "two lines for {place:?}");
     }
     for row in &evidence.journal {
@@ -83,7 +86,7 @@ pub fn spans_tell_of_the_lines(evidence: &Evidence) {
     let ids: BTreeSet<_> = evidence.spans.iter().map(Seen::id).collect();
     assert_eq!(ids.len(), evidence.spans.len(), "every span arrives once, under an id of its own");
     let mut lines: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
-    for line in &evidence.lines {
+    for line in evidence.lines.iter().filter(|line| line["process_id"].is_null()) {
         lines.entry(text(line, "session_id")).or_default().push(line);
     }
     for (session, lines) in lines {

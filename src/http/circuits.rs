@@ -1,0 +1,129 @@
+//! `/v1/circuits`: how the circuit breakers stand, and an operator's switches.
+
+use std::time::Duration;
+
+use axum::{
+    Json,
+    body::Bytes,
+    extract::{Path, State, rejection::BytesRejection},
+    http::StatusCode,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Api, problem::Problem};
+use crate::{
+    core::{
+        Sensitive,
+        circuit::{CircuitId, CircuitKind},
+    },
+    policy::{Act, Standing},
+};
+
+/// The longest time that a switch can be set for; without a time it stays until it is reset.
+const LONGEST: Duration = Duration::from_secs(30 * 86_400);
+/// The role that may switch.
+const OPERATOR: &str = "operator";
+
+/// The body of `POST /v1/circuits/{kind}/{name}`.
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    action: Action,
+    #[serde(default, rename = "for")]
+    hold: Option<String>,
+}
+
+#[derive(Deserialize, Debug, Clone, Copy)]
+#[serde(rename_all = "snake_case")]
+enum Action {
+    ForceOpen,
+    ForceClosed,
+    Reset,
+}
+
+/// `GET /v1/circuits`: all of them, by kind and name.
+pub(super) async fn list(State(api): State<Api>) -> Json<Value> {
+    Json(json!({ "circuits": api.runtime.circuits().standings() }))
+}
+
+/// `POST /v1/circuits/{kind}/{name}`: answers with how it stands then, once the journal has it.
+pub(super) async fn switch(
+    State(api): State<Api>,
+    Path((kind, name)): Path<(String, String)>,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Json<Standing>, Problem> {
+    let principal = &api.options.principal;
+    if !principal.roles.iter().any(|role| role == OPERATOR) {
+        return Err(Problem::new(StatusCode::FORBIDDEN, "a circuit is switched by someone with the role operator"));
+    }
+    let act = read(&body.map_err(|rejection| Problem::new(rejection.status(), rejection.body_text()))?)?;
+    let circuit = CircuitKind::of_label(&kind).map(|kind| CircuitId { kind, name });
+    let switched = circuit
+        .and_then(|circuit| api.runtime.circuits().switch(&circuit, act, Sensitive::from(principal.id.as_str())));
+    let Some(standing) = switched else {
+        return Err(Problem::new(StatusCode::NOT_FOUND, "there is no such circuit; GET /v1/circuits lists them"));
+    };
+    api.runtime.system_flushed().await?;
+    Ok(Json(standing))
+}
+
+fn read(body: &[u8]) -> Result<Act, Problem> {
+    let asked: Asked = serde_json::from_slice(body).map_err(|error| {
+        let status = if error.is_data() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::BAD_REQUEST };
+        let detail = "the body must be {\"action\": \"force_open\" | \"force_closed\" | \"reset\", \"for\": \"10m\"}";
+        Problem::new(status, format!("{detail}: {error}"))
+    })?;
+    let hold = asked.hold.as_deref().map(parse_hold).transpose()?;
+    match (asked.action, hold) {
+        (Action::ForceOpen, hold) => Ok(Act::ForceOpen(hold)),
+        (Action::ForceClosed, hold) => Ok(Act::ForceClosed(hold)),
+        (Action::Reset, None) => Ok(Act::Reset),
+        (Action::Reset, Some(_)) => Err(Problem::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "reset lets the circuit begin anew at once, it takes no \"for\"",
+        )),
+    }
+}
+
+/// `10m`, `90s`, `2h`: above zero and up to thirty days.
+fn parse_hold(text: &str) -> Result<Duration, Problem> {
+    let parsed = text.parse::<jiff::SignedDuration>().ok().and_then(|span| Duration::try_from(span).ok());
+    let bounded = parsed.filter(|hold| !hold.is_zero() && *hold <= LONGEST);
+    bounded.ok_or_else(|| {
+        let detail = "for must be a time with its unit, such as 90s, 10m or 2h, up to 720h";
+        Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_switch_says_what_and_for_how_long() {
+        let ten_minutes = Some(Duration::from_secs(600));
+        assert_eq!(read(br#"{"action": "force_open", "for": "10m"}"#).ok(), Some(Act::ForceOpen(ten_minutes)));
+        assert_eq!(read(br#"{"action": "force_closed"}"#).ok(), Some(Act::ForceClosed(None)));
+        assert_eq!(read(br#"{"action": "reset"}"#).ok(), Some(Act::Reset));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for body in [
+            "",
+            "[]",
+            "{}",
+            r#"{"action": "open"}"#,
+            r#"{"action": "reset", "for": "10m"}"#,
+            r#"{"action": "force_open", "for": "10"}"#,
+            r#"{"action": "force_open", "for": "-10m"}"#,
+            r#"{"action": "force_open", "for": "0s"}"#,
+            r#"{"action": "force_open", "for": "721h"}"#,
+            r#"{"action": "force_open", "for": 600}"#,
+            r#"{"action": "force_open", "until": "10m"}"#,
+        ] {
+            assert!(read(body.as_bytes()).is_err(), "{body}");
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The attempts of one call, of a tool or of a model: one function, one order.
+//!
+//! From the outside in: the session's deadline (the driver's; here no wait goes beyond it), the
+//! retry, the admission by the circuit breaker, the attempt under its timeout, and what it says
+//! to the breaker. The breaker stands inside the retry, so that every attempt is admitted and
+//! counted, and none is made against an open circuit.
+
+use std::{future::Future, time::Duration};
+
+use super::Policy;
+use crate::{
+    core::{Effect, Fault, FaultKind, circuit::CircuitId, fault::Health},
+    journal::SessionLog,
+    machine::{
+        breaker::Refusal,
+        retry::{self, Decision},
+    },
+};
+
+/// How much longer than its timeout an attempt may hold the permit of a probe: its intent has to
+/// become durable first.
+const SLACK: Duration = Duration::from_secs(5);
+
+/// One call, attempt by attempt.
+pub(super) trait Exchange {
+    /// What it gives.
+    type Reply;
+
+    /// The breaker that guards it.
+    fn circuit(&self) -> &CircuitId;
+
+    /// What it changes.
+    fn effect(&self) -> Effect;
+
+    /// Time of one attempt.
+    fn timeout(&self) -> Duration;
+
+    /// What a fault says of the other side.
+    fn health(&self, kind: FaultKind) -> Health;
+
+    /// Makes attempt number `number`, `wait` after the one before.
+    fn attempt(&self, number: u32, wait: Duration) -> impl Future<Output = Result<Self::Reply, Fault>> + Send;
+}
+
+/// How the attempts of a call ended.
+pub(super) struct Attempts<T> {
+    /// What the last gave; where there was none, why.
+    pub(super) result: Result<T, Fault>,
+    /// Attempts made.
+    pub(super) made: u32,
+}
+
+/// Makes attempts until one succeeds or no other may follow.
+pub(super) async fn attempts<E: Exchange>(
+    policy: &Policy,
+    rules: &retry::Policy,
+    log: &SessionLog,
+    exchange: &E,
+) -> Attempts<E::Reply> {
+    let (circuits, circuit) = (&policy.circuits, exchange.circuit());
+    circuits.earn_retry(circuit);
+    let (mut made, mut wait, mut last) = (0, Duration::ZERO, None);
+    loop {
+        let admission = match circuits.admit(circuit, exchange.timeout() + SLACK) {
+            Ok(admission) => admission,
+            Err(refusal) => return Attempts { result: Err(last.unwrap_or_else(|| fault(refusal))), made },
+        };
+        made += 1;
+        let result = exchange.attempt(made, wait).await;
+        let health = result.as_ref().map_or_else(|fault| exchange.health(fault.kind), |_| Health::Success);
+        admission.settle(health);
+        let fault = match result {
+            Ok(reply) => return Attempts { result: Ok(reply), made },
+            Err(fault) => fault,
+        };
+        match policy.next(rules, log, exchange, made, &fault) {
+            Some(pause) => wait = pause,
+            None => return Attempts { result: Err(fault), made },
+        }
+        tokio::time::sleep(wait).await;
+        last = Some(fault);
+    }
+}
+
+impl Policy {
+    /// How long to wait before another attempt; nothing if there is none.
+    fn next<E: Exchange>(
+        &self,
+        rules: &retry::Policy,
+        log: &SessionLog,
+        exchange: &E,
+        made: u32,
+        fault: &Fault,
+    ) -> Option<Duration> {
+        let left = log.read(|state| state.time_left(log.now()));
+        match rules.decide(made, fault, exchange.effect(), left, self.random()) {
+            // An open circuit lets no attempt through after the wait either.
+            Decision::Wait(wait)
+                if !self.circuits.is_open(exchange.circuit()) && self.circuits.spend_retry(exchange.circuit()) =>
+            {
+                Some(wait)
+            }
+            Decision::Wait(_) | Decision::GiveUp(_) => None,
+        }
+    }
+
+    /// A number from 0 up to 1.
+    fn random(&self) -> f64 {
+        let mut bytes = [0; 4];
+        self.entropy.fill(&mut bytes);
+        f64::from(u32::from_be_bytes(bytes)) / (f64::from(u32::MAX) + 1.0)
+    }
+}
+
+/// The fault of a call that made no attempt because of its circuit.
+fn fault(refusal: Refusal) -> Fault {
+    match refusal.retry_after {
+        Some(wait) => {
+            let detail = format!("circuit open. Retry after {}s", whole_seconds(wait));
+            Fault::new(FaultKind::CircuitOpen, detail).retry_after(wait)
+        }
+        None => Fault::new(FaultKind::CircuitOpen, "circuit held open by an operator"),
+    }
+}
+
+/// Seconds after which it is surely time, at least one.
+pub fn whole_seconds(wait: Duration) -> u64 {
+    (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1)
+}

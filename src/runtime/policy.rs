@@ -1,0 +1,65 @@
+//! Builds what stands around every call from the configuration, and keeps the circuit breakers
+//! in time with the clock and with what earlier processes left.
+
+use std::collections::BTreeSet;
+
+use super::{Own, Runtime, Setup, spawn};
+use crate::{
+    config::Config,
+    core::{Store, circuit::CircuitId, fact, port::StoreError},
+    journal::SystemLog,
+    policy::{Circuits, Limits, Policy},
+};
+
+/// The circuit breakers that are asked for: one a tool or group of tools, one a model.
+pub(super) fn circuits(config: &Config, own: &Own) -> BTreeSet<CircuitId> {
+    let configured = config.tools.iter().map(|(name, tool)| match &tool.circuit {
+        Some(group) => CircuitId::group(group),
+        None => CircuitId::tool(name),
+    });
+    let own = own.tools.iter().map(|own| own.registration.tool.spec().circuit_id());
+    configured.chain(own).chain(config.models.keys().map(CircuitId::model)).collect()
+}
+
+pub(super) fn build(config: &Config, setup: &Setup, system: &SystemLog) -> Policy {
+    let rates = config.rate_limits.tools.iter().map(|(tool, rate)| (tool.clone(), rate.rates()));
+    Policy {
+        circuits: Circuits::new(system.clone(), &config.circuit_breaker.rules(), circuits(config, &setup.own)),
+        limits: Limits::new(rates, &setup.clock),
+        llm_retry: config.llm_retry_policy.rules(),
+        tool_retry: config.tool_retry_policy.rules(),
+        entropy: setup.entropy.clone(),
+    }
+}
+
+/// Takes over how earlier processes left the breakers.
+pub(super) fn restore(circuits: &Circuits, store: &dyn Store) -> Result<(), StoreError> {
+    circuits.restore(&store.system_facts(fact::CIRCUIT_CHANGED)?);
+    Ok(())
+}
+
+impl Runtime {
+    /// The circuit breakers, to be seen and switched.
+    pub fn circuits(&self) -> &Circuits {
+        &self.inner.circuits
+    }
+
+    /// Waits until what was recorded outside sessions is durable.
+    ///
+    /// # Errors
+    /// Where it cannot be made durable.
+    pub async fn system_flushed(&self) -> Result<(), StoreError> {
+        self.inner.system.flush().await
+    }
+
+    /// Moves the breakers on with time for as long as the process lives.
+    pub(super) fn keep_circuits(&self) {
+        let (circuits, stopped) = (self.inner.circuits.clone(), self.inner.stopped.clone());
+        spawn(async move {
+            tokio::select! {
+                () = stopped.cancelled() => {}
+                () = circuits.keep_time() => {}
+            }
+        });
+    }
+}

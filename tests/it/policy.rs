@@ -1,0 +1,306 @@
+//! What stands around calls, seen from many callers at once: breakers, retries, restarts.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use futures_util::future::join_all;
+use glassbox::{
+    core::{
+        Clock, Effect, Entry, Fact, Fault, FaultKind, Principal, Sink, Store, StreamId, Timestamp, Tool, ToolOutcome,
+        ToolSpec,
+        circuit::{CircuitId, CircuitState},
+        fact::Language,
+        id::ProcessId,
+        port::{ToolContext, ToolReply},
+    },
+    journal::{Journal, Mode, OnFault, SessionLog, SystemLog, Writer},
+    machine::breaker::Rules,
+    policy::{Act, Circuits, Policy, ToolInput, ToolVerdict},
+    signal::{MetricLabels, Metrics},
+    store::memory,
+};
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use crate::world::{self, PlannedTool, Run, ToolPlan};
+
+const LOOK: &str = "look";
+
+/// A clock that a test moves by hand.
+#[derive(Default)]
+struct Hand(AtomicU64);
+
+impl Hand {
+    fn pass(&self, seconds: u64) {
+        self.0.fetch_add(seconds * 1_000_000_000, Ordering::SeqCst);
+    }
+}
+
+impl Clock for Hand {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_nanos(1_771_410_225_000_000_000 + self.0.load(Ordering::SeqCst))
+    }
+}
+
+/// A tool that answers when the test lets it, or fails at once while `failing` is left.
+struct Gate {
+    spec: ToolSpec,
+    failing: AtomicUsize,
+    begun: Semaphore,
+    gate: Semaphore,
+}
+
+impl Gate {
+    fn new(failing: usize) -> Arc<Self> {
+        let schema = json!({"type": "object", "properties": {}, "additionalProperties": false});
+        let spec = ToolSpec::new(LOOK, "Looks.", schema).effect(Effect::Read);
+        let (begun, gate) = (Semaphore::new(0), Semaphore::new(0));
+        Arc::new(Self { spec, failing: AtomicUsize::new(failing), begun, gate })
+    }
+}
+
+#[async_trait]
+impl Tool for Gate {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    async fn call(&self, _: &ToolContext, _: Value) -> Result<ToolReply, Fault> {
+        let fails = |left: usize| left.checked_sub(1);
+        if self.failing.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fails).is_ok() {
+            return Err(Fault::new(FaultKind::Malformed, "planned"));
+        }
+        self.begun.add_permits(1);
+        self.gate.acquire().await.expect("it is never closed").forget();
+        Ok(ToolReply::Text("seen".into()))
+    }
+}
+
+/// A session in which tools can be called without a loop.
+struct Bench {
+    store: Arc<memory::Store>,
+    policy: Arc<Policy>,
+    log: SessionLog,
+}
+
+impl Bench {
+    fn new(clock: Arc<dyn Clock>, process: u8, store: &Arc<memory::Store>, sinks: Vec<Box<dyn Sink>>) -> Self {
+        let writer =
+            Writer::start(Mode::Inline, OnFault::Fail, store.clone(), sinks, Arc::new(world::Deaf), clock.clone());
+        let journal = Journal::new(writer.expect("no thread"), clock, ProcessId::from_bytes([process; 16]));
+        let policy = Arc::new(Policy {
+            circuits: Circuits::new(SystemLog::begin(&journal), &Rules::default(), [CircuitId::tool(LOOK)]),
+            ..world::policy(&journal, [])
+        });
+        let script = "{name: mute, rules: [{text: nothing}]}";
+        let limits = glassbox::core::Limits::default();
+        let agent = world::agent(script, world::model_info(), limits, Language::En, Vec::new());
+        let log = world::begin(&agent, &journal, "look");
+        Self { store: store.clone(), policy, log }
+    }
+
+    async fn call(&self, tool: Arc<dyn Tool>) -> ToolVerdict {
+        let (timeout, effect) = (tool.spec().timeout, tool.spec().effect);
+        let input = ToolInput {
+            tool,
+            arguments: json!({}),
+            principal: Arc::new(Principal { id: "C-001".into(), ..world::principal() }),
+            call_id: "call_1".into(),
+            timeout,
+            effect,
+        };
+        self.policy.call_tool(&self.log, glassbox::core::SpanId::from_bytes([7; 8]), &input).await
+    }
+
+    fn state(&self) -> CircuitState {
+        self.policy.circuits.standing(&CircuitId::tool(LOOK)).expect("it is declared").state
+    }
+
+    /// The moves in the system journal, as `from to cause`.
+    fn moves(&self, process: u8) -> Vec<String> {
+        let entries = self.store.load(StreamId::System(ProcessId::from_bytes([process; 16]))).expect("readable");
+        entries.iter().filter_map(described).collect()
+    }
+}
+
+fn described(entry: &Entry) -> Option<String> {
+    let Fact::CircuitChanged(change) = &entry.fact else { return None };
+    let by = change.by.as_ref().map_or(String::new(), |by| format!(" by {}", by.expose()));
+    Some(format!("{} {} {}{by}", change.from.label(), change.to.label(), change.cause.label()))
+}
+
+fn bench(clock: Arc<dyn Clock>) -> Bench {
+    Bench::new(clock, 1, &Arc::new(memory::Store::new()), Vec::new())
+}
+
+async fn fail_five_times(bench: &Bench, tool: &Arc<Gate>) {
+    for _ in 0..5 {
+        assert_eq!(bench.call(tool.clone()).await.outcome, ToolOutcome::Failed);
+    }
+    assert_eq!(bench.state(), CircuitState::Open);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fifty_callers_at_half_open_are_one_probe_and_forty_nine_quick_refusals() {
+    let hand = Arc::new(Hand::default());
+    let (bench, tool) = (Arc::new(bench(hand.clone())), Gate::new(5));
+    fail_five_times(&bench, &tool).await;
+    hand.pass(60);
+    let callers: Vec<_> = (0..50)
+        .map(|_| {
+            let (bench, tool) = (bench.clone(), tool.clone());
+            glassbox::runtime::spawn(async move { bench.call(tool).await })
+        })
+        .collect();
+    // The probe is let through only when all others have their answer.
+    tool.begun.acquire().await.expect("never closed").forget();
+    let (mut refused, mut answered) = (0, 0);
+    let (mut waiting, mut probe) = (callers, None);
+    while waiting.len() > 1 {
+        let (done, _, rest) = futures_util::future::select_all(waiting).await;
+        waiting = rest;
+        let verdict = done.expect("no panic");
+        assert_eq!((verdict.outcome, verdict.attempts), (ToolOutcome::CircuitOpen, 0));
+        let fault = verdict.result.expect_err("it was refused");
+        // The probe's permit: the tool's 15 s, and 5 more.
+        assert_eq!(fault.detail, "circuit open. Retry after 20s");
+        refused += 1;
+    }
+    tool.gate.add_permits(1);
+    for caller in join_all(waiting).await {
+        probe = Some(caller.expect("no panic").outcome);
+        answered += 1;
+    }
+    assert_eq!((refused, answered, probe), (49, 1, Some(ToolOutcome::Ok)));
+    assert_eq!(bench.state(), CircuitState::Closed);
+    let moves = bench.moves(1);
+    assert_eq!(moves, ["closed open failures", "open half_open time_passed", "half_open closed probe_succeeded"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_probe_that_runs_into_its_timeout_opens_for_another_minute() {
+    let (bench, tool) = (bench(Arc::new(world::PausedClock::new())), Gate::new(5));
+    fail_five_times(&bench, &tool).await;
+    tokio::time::advance(Duration::from_secs(60)).await;
+    // One attempt: an open circuit ends the retries.
+    let verdict = bench.call(tool.clone()).await;
+    assert_eq!((verdict.outcome, verdict.attempts), (ToolOutcome::Timeout, 1));
+    let verdict = bench.call(tool.clone()).await;
+    assert_eq!(verdict.result.expect_err("refused").detail, "circuit open. Retry after 60s");
+    assert_eq!(bench.moves(1)[1..], ["open half_open time_passed", "half_open open probe_failed"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_probe_that_is_cancelled_gives_its_permit_back_at_once() {
+    let (bench, tool) = (bench(Arc::new(world::PausedClock::new())), Gate::new(5));
+    fail_five_times(&bench, &tool).await;
+    tokio::time::advance(Duration::from_secs(60)).await;
+    assert!(tokio::time::timeout(Duration::from_secs(1), bench.call(tool.clone())).await.is_err());
+    assert_eq!(bench.state(), CircuitState::HalfOpen);
+    tool.gate.add_permits(1);
+    assert_eq!(bench.call(tool.clone()).await.outcome, ToolOutcome::Ok);
+    assert_eq!(bench.state(), CircuitState::Closed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_breaker_without_traffic_moves_on_time_and_the_gauge_with_it() {
+    let metrics = Metrics::new(&MetricLabels { circuits: vec![CircuitId::tool(LOOK)], ..MetricLabels::default() });
+    let metrics = metrics.expect("a right catalogue");
+    let store = Arc::new(memory::Store::new());
+    let bench = Bench::new(Arc::new(world::PausedClock::new()), 1, &store, vec![metrics.sink()]);
+    let shows = |state: &str| {
+        let line = format!(r#"glassbox_circuit_state{{kind="tool",name="look",state="{state}"}} "#);
+        metrics.render().lines().find_map(|text| text.strip_prefix(&line).map(str::to_owned)).expect("a series")
+    };
+    let all = || ["closed", "open", "half_open"].map(&shows);
+    assert_eq!(all(), ["1", "0", "0"]);
+    let traffic = async {
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        fail_five_times(&bench, &Gate::new(5)).await;
+        assert_eq!(all(), ["0", "1", "0"]);
+        tokio::time::sleep(Duration::from_millis(59_900)).await;
+        assert_eq!(all(), ["0", "1", "0"]);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert_eq!(all(), ["0", "0", "1"]);
+    };
+    tokio::select! {
+        () = bench.policy.circuits.keep_time() => unreachable!("it never ends"),
+        () = traffic => {}
+    }
+    let moved = r#"glassbox_circuit_transitions_total{kind="tool",name="look",to="half_open"} 1"#;
+    assert!(metrics.render().lines().any(|line| line == moved));
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_attempts_of_a_call_share_one_idempotency_key() {
+    let runs = vec![
+        Run { fault: Some(FaultKind::Overloaded), ..Run::default() },
+        Run { text: Some("done".into()), ..Run::default() },
+    ];
+    let plan: ToolPlan = serde_json::from_value(json!({"effect": "idempotent", "runs": []})).expect("a plan");
+    let tool = PlannedTool::new(LOOK, ToolPlan { runs, ..plan });
+    let keys = tool.keys.clone();
+    let bench = bench(Arc::new(world::PausedClock::new()));
+    let verdict = bench.call(Arc::new(tool)).await;
+    assert_eq!((verdict.outcome, verdict.attempts), (ToolOutcome::Ok, 2));
+    let key = format!("{}:call_1", world::session_id());
+    assert_eq!(*keys.lock().expect("no panic"), [(key.clone(), 1), (key, 2)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn retries_end_when_their_budget_is_spent() {
+    let runs = vec![Run { fault: Some(FaultKind::RateLimited), ..Run::default() }];
+    let plan: ToolPlan = serde_json::from_value(json!({"runs": []})).expect("a plan");
+    let tool = Arc::new(PlannedTool::new(LOOK, ToolPlan { runs, ..plan }));
+    let bench = bench(Arc::new(world::PausedClock::new()));
+    let verdicts = join_all((0..20).map(|_| bench.call(tool.clone()))).await;
+    let attempts: u32 = verdicts.iter().map(|verdict| verdict.attempts).sum();
+    // Twenty first attempts; the floor of ten retries, and four that twenty calls earn.
+    assert_eq!(attempts, 20 + 10 + 4);
+}
+
+#[tokio::test]
+async fn a_restart_finds_the_breakers_as_they_were_left() {
+    let (hand, store) = (Arc::new(Hand::default()), Arc::new(memory::Store::new()));
+    let look = CircuitId::tool(LOOK);
+    let first = Bench::new(hand.clone(), 1, &store, Vec::new());
+    let until = hand.now().plus(Duration::from_secs(600));
+    first
+        .policy
+        .circuits
+        .switch(&look, Act::ForceOpen(Some(Duration::from_secs(600))), "olga".into())
+        .expect("declared");
+    assert_eq!(first.moves(1), ["closed open forced_open by olga"]);
+
+    let restart = |process: u8| {
+        let writer = Writer::start(
+            Mode::Inline,
+            OnFault::Fail,
+            store.clone(),
+            Vec::new(),
+            Arc::new(world::Deaf),
+            hand.clone() as Arc<dyn Clock>,
+        );
+        let journal = Journal::new(writer.expect("no thread"), hand.clone(), ProcessId::from_bytes([process; 16]));
+        let circuits = Circuits::new(SystemLog::begin(&journal), &Rules::default(), [look.clone()]);
+        circuits.restore(&store.system_facts("circuit_changed").expect("readable"));
+        circuits.standing(&look).expect("declared")
+    };
+    hand.pass(30);
+    let second = restart(2);
+    assert_eq!((second.state, second.forced, second.until), (CircuitState::Open, true, Some(until)));
+    assert_eq!(second.by.map(|by| by.expose().clone()).as_deref(), Some("olga"));
+    hand.pass(30);
+    let third = restart(3);
+    assert_eq!((third.state, third.forced), (CircuitState::Open, true));
+    assert_eq!(first.moves(3), ["closed open restored by olga"]);
+    hand.pass(600);
+    let fourth = restart(4);
+    assert_eq!((fourth.state, fourth.forced, fourth.by), (CircuitState::HalfOpen, false, None));
+}
