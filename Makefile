@@ -3,6 +3,8 @@ SHELL := /usr/bin/env bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 CARGO := cargo --locked
+# Seconds of arbitrary input for each of the three kinds that `make full` throws at the program.
+FUZZ_SECONDS ?= 200
 
 .PHONY: help run serve test parts lint fmt ci bench full clean
 
@@ -36,10 +38,11 @@ ci: lint test ## what .ci/run runs
 bench: ## print what the runtime costs, one `name value` a line
 	$(CARGO) bench --bench costs
 
-full: lint parts ## as ci, with the longer checks
+full: lint parts ## as ci, with the longer checks; FUZZ_SECONDS (200) for each of three kinds of input
 	$(CARGO) test --doc
 	GLASSBOX_TEST_FULL=1 $(CARGO) test --lib --bins --examples --benches --no-fail-fast
-	GLASSBOX_TEST_FULL=1 $(CARGO) test --test it --no-fail-fast
+	GLASSBOX_TEST_FULL=1 $(CARGO) test --test it --no-fail-fast -- --skip fuzz::
+	GLASSBOX_TEST_FULL=1 GLASSBOX_FUZZ_SECONDS=$(FUZZ_SECONDS) $(CARGO) test --test it --no-fail-fast fuzz:: -- --nocapture
 
 clean: ## remove what was built
 	cargo clean

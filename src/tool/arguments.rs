@@ -7,7 +7,7 @@ mod expect;
 mod explain;
 mod numbers;
 
-use std::{fmt, io};
+use std::{borrow::Cow, fmt, io};
 
 use serde_json::Value;
 
@@ -20,6 +20,8 @@ pub const MAX_ARGUMENT_BYTES: usize = 256 * 1024;
 pub const MAX_ARGUMENT_DEPTH: usize = 32;
 /// At most so many problems are named at once.
 pub const MAX_PROBLEMS: usize = 20;
+/// Characters of a long path that are shown of each end.
+const SHOWN: usize = 150;
 
 /// Everything that is wrong with the arguments of a call. Its text is what the model reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +59,7 @@ impl fmt::Display for ArgumentErrors {
         for (index, Problem { path, detail }) in self.problems.iter().enumerate() {
             let gap = if index == 0 { "" } else { "; " };
             let colon = if path.is_empty() { "" } else { ": " };
-            write!(f, "{gap}{path}{colon}{detail}")?;
+            write!(f, "{gap}{}{colon}{detail}", both_ends(path))?;
         }
         f.write_str(if self.more { "; and more" } else { "" })?;
         f.write_str(". Fix arguments and retry.")
@@ -96,10 +98,13 @@ impl Schema {
         Err(ArgumentErrors { problems, more })
     }
 
-    /// Adds the defaults, unless together they would make valid arguments invalid.
+    /// Adds the defaults, unless together they would make valid arguments invalid, or longer or
+    /// deeper than arguments may be.
     fn with_defaults(&self, value: Value) -> Value {
         let mut filled = value.clone();
-        self.fill_defaults(&mut filled);
+        if !self.fill_defaults(&mut filled, MAX_ARGUMENT_BYTES) || check_bounds(&filled).is_err() {
+            return value;
+        }
         let mut problems = Vec::new();
         numbers::normalise(&mut filled, "", &mut problems);
         if problems.is_empty() && self.validator().is_valid(&filled) { filled } else { value }
@@ -151,6 +156,13 @@ fn check_bounds(value: &Value) -> Result<(), Problem> {
     // Counting cannot fail, so the only way to an error is one of the serializer, which has none here.
     let _ = serde_json::to_writer(&mut count, value);
     if count.0 > MAX_ARGUMENT_BYTES { Err(too_long(count.0)) } else { Ok(()) }
+}
+
+/// A path as people read it: of one that is very long, where it begins and where it ends.
+fn both_ends(path: &str) -> Cow<'_, str> {
+    let mut places = path.char_indices().map(|(place, _)| place);
+    let (Some(begin), Some(end)) = (places.nth(SHOWN), places.nth_back(SHOWN - 1)) else { return path.into() };
+    format!("{}…{}", &path[..begin], &path[end..]).into()
 }
 
 fn too_long(bytes: usize) -> Problem {

@@ -92,9 +92,9 @@ impl Schema {
         &self.validator
     }
 
-    /// Fills in the defaults that declared objects name.
-    pub(super) fn fill_defaults(&self, arguments: &mut Value) {
-        defaults::fill(&self.source, &self.source, arguments, 0);
+    /// Fills in the defaults that declared objects name; says whether `room` bytes were enough.
+    pub(super) fn fill_defaults(&self, arguments: &mut Value, mut room: usize) -> bool {
+        defaults::fill(&self.source, &self.source, arguments, 0, &mut room)
     }
 }
 

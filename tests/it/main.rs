@@ -15,6 +15,7 @@ mod dependencies;
 mod docs;
 mod facts;
 mod faults;
+mod fuzz;
 mod mcp_schemas;
 mod otlp;
 mod own_tool;

@@ -204,6 +204,23 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
+#[test]
+fn a_very_long_path_is_told_by_its_ends() {
+    let numbers = json!({"type": "object", "additionalProperties": {"type": "integer"}});
+    let map = json!({"type": "object", "properties": {"map": numbers}});
+    let schema = Schema::compile(&map, Strict::Close).expect("it compiles");
+    let told = |letters: usize| {
+        let errors =
+            schema.check(&Arguments::Json(json!({"map": {"k".repeat(letters): true}}))).expect_err("no number");
+        assert_eq!(errors.problems[0].path, format!("/map/{}", "k".repeat(letters)));
+        errors.to_string()
+    };
+    let short = format!("Schema validation error: /map/{}: expected", "k".repeat(295));
+    assert!(told(295).starts_with(&short), "{}", told(295));
+    let long = format!("Schema validation error: /map/{}…{}: expected", "k".repeat(145), "k".repeat(150));
+    assert!(told(100_000).starts_with(&long), "{}", told(100_000));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 

@@ -11,6 +11,8 @@ use super::{SchemaError, Strict, build, close::escape, resolve};
 
 /// How deep defaults are followed; deeper arguments were refused before.
 const MAX_DEPTH: usize = 64;
+/// Bytes of the quotes, the colon and the comma of a field.
+const PUNCTUATION: usize = 4;
 
 /// Holds every default against its own schema: a wrong one is an error, or taken out of a
 /// schema that others wrote.
@@ -29,33 +31,41 @@ pub(super) fn check(schema: &mut Value, draft: Draft, strict: Strict) -> Result<
     Ok(())
 }
 
-/// Fills in what `node` declares and `value` lacks.
-pub(super) fn fill(root: &Value, node: &Value, value: &mut Value, depth: usize) {
+/// Fills in what `node` declares and `value` lacks, for as long as `room` has bytes left; says
+/// whether all of it found room. Defaults that hold others grow with each level.
+pub(super) fn fill(root: &Value, node: &Value, value: &mut Value, depth: usize, room: &mut usize) -> bool {
     if depth > MAX_DEPTH {
-        return;
+        return true;
     }
-    if let Some(target) = node.get("$ref").and_then(Value::as_str).and_then(|reference| resolve(root, reference)) {
-        fill(root, target, value, depth + 1);
+    if let Some(target) = node.get("$ref").and_then(Value::as_str).and_then(|reference| resolve(root, reference))
+        && !fill(root, target, value, depth + 1, room)
+    {
+        return false;
     }
     match value {
         Value::Object(fields) => {
-            let Some(declared) = node.get("properties").and_then(Value::as_object) else { return };
+            let declared = node.get("properties").and_then(Value::as_object).into_iter().flatten();
             for (name, schema) in declared {
                 if let (false, Some(default)) = (fields.contains_key(name), schema.get("default")) {
+                    let Some(left) = room.checked_sub(name.len() + default.to_string().len() + PUNCTUATION) else {
+                        return false;
+                    };
+                    *room = left;
                     fields.insert(name.clone(), default.clone());
                 }
-                if let Some(field) = fields.get_mut(name) {
-                    fill(root, schema, field, depth + 1);
+                if let Some(field) = fields.get_mut(name)
+                    && !fill(root, schema, field, depth + 1, room)
+                {
+                    return false;
                 }
             }
+            true
         }
-        Value::Array(items) => {
-            let Some(schema @ Value::Object(_)) = node.get("items") else { return };
-            for item in items {
-                fill(root, schema, item, depth + 1);
-            }
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        Value::Array(items) => match node.get("items") {
+            Some(schema @ Value::Object(_)) => items.iter_mut().all(|item| fill(root, schema, item, depth + 1, room)),
+            _ => true,
+        },
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
     }
 }
 
