@@ -275,7 +275,7 @@ mod tests {
         all.auth.default_principal.attributes.clear();
         all.agents.values_mut().for_each(|agent| agent.prompt_version = None);
         for tool in all.tools.values_mut() {
-            (tool.description, tool.circuit) = (None, None);
+            (tool.description, tool.circuit, tool.max_concurrent) = (None, None, None);
         }
         let mut plain = Config::embedded();
         plain.agents.values_mut().for_each(|agent| agent.prompt_version = None);

@@ -6,24 +6,27 @@
 mod attempts;
 mod circuits;
 mod limits;
+mod slots;
 
 use std::{any::Any, future::Future, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures_util::FutureExt as _;
 use serde_json::Value;
+use tokio::sync::Semaphore;
 
 use self::attempts::{Attempts, Exchange, attempts};
 pub use self::{
     attempts::whole_seconds,
     circuits::{Act, Circuits, Standing},
     limits::{Limited, Limits, ToolRate},
+    slots::Slots,
 };
 use crate::{
     core::{
-        Effect, Fault, FaultKind, Model, ModelReply, ModelRequest, Principal, Sensitive, SpanId, Tool, ToolOutcome,
-        ToolSpec, Usage,
+        Effect, Fact, Fault, FaultKind, Model, ModelReply, ModelRequest, Principal, Sensitive, SpanId, Tool,
+        ToolOutcome, ToolSpec, Usage,
         circuit::CircuitId,
-        fact::{AttemptEnd, ModelCallEnd, ModelOutcome},
+        fact::{AttemptEnd, ModelCallEnd, ModelOutcome, RateLimit},
         fault::Health,
         op::{ModelAttempt, ToolAttempt},
         port::{Entropy, ModelCallInput, StoreError, ToolContext, ToolReply},
@@ -38,6 +41,8 @@ pub struct Policy {
     pub circuits: Circuits,
     /// How often tools may be called.
     pub limits: Limits,
+    /// How many attempts of a tool run at once.
+    pub slots: Slots,
     /// When a request to a model is made again.
     pub llm_retry: retry::Policy,
     /// When a run of a tool is made again.
@@ -98,11 +103,14 @@ impl Policy {
 
     /// Runs a tool inside its operation `call`.
     pub async fn call_tool(&self, log: &SessionLog, call: SpanId, input: &ToolInput) -> ToolVerdict {
-        let circuit = input.tool.spec().circuit_id();
-        let exchange = ToolExchange { log, call, circuit, input };
+        let spec = input.tool.spec();
+        let (circuit, slots) = (spec.circuit_id(), self.slots.of(spec));
+        let exchange = ToolExchange { log, call, circuit, slots, input };
         let Attempts { result, made } = attempts(self, &self.tool_retry, log, &exchange).await;
         let outcome = match &result {
             Ok(_) => ToolOutcome::Ok,
+            // No service was asked, so the limit is ours.
+            Err(fault) if made == 0 && fault.kind == FaultKind::RateLimited => ToolOutcome::RateLimited,
             Err(fault) => call_outcome(input.effect, fault.kind),
         };
         ToolVerdict { outcome, result, attempts: made }
@@ -162,6 +170,7 @@ struct ToolExchange<'a> {
     log: &'a SessionLog,
     call: SpanId,
     circuit: CircuitId,
+    slots: Option<Arc<Semaphore>>,
     input: &'a ToolInput,
 }
 
@@ -178,6 +187,20 @@ impl Exchange for ToolExchange<'_> {
 
     fn timeout(&self) -> Duration {
         self.input.timeout
+    }
+
+    fn slots(&self) -> Option<&Semaphore> {
+        self.slots.as_deref()
+    }
+
+    fn no_slot(&self) -> Fault {
+        let spec = self.input.tool.spec();
+        self.log.record(Fact::RateLimited {
+            limit: RateLimit::ToolSlots,
+            tool: Some(spec.name().to_owned()),
+            wait_ms: 0,
+        });
+        Fault::new(FaultKind::RateLimited, format!("it is busy, no slot within {:?}", self.input.timeout))
     }
 
     fn health(&self, kind: FaultKind) -> Health {

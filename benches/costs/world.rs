@@ -199,6 +199,7 @@ pub(crate) fn policy(journal: &Journal) -> Policy {
     Policy {
         circuits: Circuits::new(SystemLog::begin(journal), &Rules::default(), circuits),
         limits: policy::Limits::new([], &clock),
+        slots: policy::Slots::default(),
         llm_retry: RetryPolicy::llm().rules(),
         tool_retry: RetryPolicy::tool().rules(),
         entropy: Arc::new(SystemEntropy),

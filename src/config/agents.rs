@@ -82,6 +82,8 @@ pub struct Tool {
     pub scopes: Vec<String>,
     /// The circuit breaker that it shares with others that name it; its own if none is named.
     pub circuit: Option<String>,
+    /// Attempts that run at once, by all sessions together; none is no limit.
+    pub max_concurrent: Option<u32>,
 }
 
 /// The tools that are a part of the program.
@@ -285,5 +287,6 @@ fn read_tool(section: &Section<'_>) -> Tool {
             let name = scalar::text(node)?;
             label_name(&name).map(|()| name)
         }),
+        max_concurrent: section.get("max_concurrent", scalar::whole(1..=1_000_000)),
     }
 }

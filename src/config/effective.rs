@@ -107,6 +107,7 @@ fn tool(tool: &Tool) -> Value {
         "timeout": write_duration(tool.timeout),
         "scopes": tool.scopes,
         "circuit": tool.circuit,
+        "max_concurrent": tool.max_concurrent,
     })
 }
 

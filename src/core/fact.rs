@@ -159,7 +159,7 @@ pub enum Fact {
         /// The tool that was asked for.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tool: Option<String>,
-        /// Milliseconds until it is allowed again.
+        /// Milliseconds until it is allowed again; of slots, which nobody can foretell, 0.
         wait_ms: u64,
     },
     /// A limit stops the session.

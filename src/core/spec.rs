@@ -88,6 +88,8 @@ pub struct ToolSpec {
     pub circuit: Option<String>,
     /// Whether the tool's own word that it failed (`tool_error`) counts in its breaker.
     pub tool_error_trips: bool,
+    /// Attempts that run at once in this process, by all sessions together; none is no limit.
+    pub max_concurrent: Option<u32>,
 }
 
 /// How long a person may take to agree, where a tool says nothing else.
@@ -108,6 +110,7 @@ impl ToolSpec {
             scopes: Vec::new(),
             circuit: None,
             tool_error_trips: false,
+            max_concurrent: None,
         }
     }
 
@@ -157,6 +160,13 @@ impl ToolSpec {
     #[must_use]
     pub const fn tool_error_trips(mut self) -> Self {
         self.tool_error_trips = true;
+        self
+    }
+
+    /// Declares how many attempts may run at once, at least one.
+    #[must_use]
+    pub const fn max_concurrent(mut self, slots: u32) -> Self {
+        self.max_concurrent = Some(slots);
         self
     }
 

@@ -1,13 +1,22 @@
 //! The attempts of one call, of a tool or of a model: one function, one order.
 //!
 //! From the outside in: the session's deadline (the driver's; here no wait goes beyond it), the
-//! retry, the admission by the circuit breaker, the attempt under its timeout, and what it says
-//! to the breaker. The breaker stands inside the retry, so that every attempt is admitted and
+//! retry, the admission by the circuit breaker, a slot, the attempt under its timeout, and what it
+//! says to the breaker. The breaker stands inside the retry, so that every attempt is admitted and
 //! counted, and none is made against an open circuit.
+//!
+//! A slot is waited for no longer than an attempt may take, in the order of asking. Who has to wait
+//! gives the breaker's permit back, so that no probe is held up, and asks for it again afterwards.
+//! Waits between attempts hold no slot.
 
 use std::{future::Future, time::Duration};
 
-use super::Policy;
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use super::{
+    Policy,
+    circuits::{Admission, Circuits},
+};
 use crate::{
     core::{Effect, Fault, FaultKind, circuit::CircuitId, fault::Health},
     journal::SessionLog,
@@ -38,6 +47,16 @@ pub(super) trait Exchange {
     /// What a fault says of the other side.
     fn health(&self, kind: FaultKind) -> Health;
 
+    /// The slots of which an attempt takes one; none where there is no limit.
+    fn slots(&self) -> Option<&Semaphore> {
+        None
+    }
+
+    /// Records that no slot came free in time; gives the fault that it is.
+    fn no_slot(&self) -> Fault {
+        Fault::new(FaultKind::RateLimited, "no slot came free in time")
+    }
+
     /// Makes attempt number `number`, `wait` after the one before.
     fn attempt(&self, number: u32, wait: Duration) -> impl Future<Output = Result<Self::Reply, Fault>> + Send;
 }
@@ -61,14 +80,15 @@ pub(super) async fn attempts<E: Exchange>(
     circuits.earn_retry(circuit);
     let (mut made, mut wait, mut last) = (0, Duration::ZERO, None);
     loop {
-        let admission = match circuits.admit(circuit, exchange.timeout() + SLACK) {
-            Ok(admission) => admission,
-            Err(refusal) => return Attempts { result: Err(last.unwrap_or_else(|| fault(refusal))), made },
+        let (admission, slot) = match enter(circuits, exchange).await {
+            Ok(entered) => entered,
+            Err(refused) => return Attempts { result: Err(last.unwrap_or(refused)), made },
         };
         made += 1;
         let result = exchange.attempt(made, wait).await;
         let health = result.as_ref().map_or_else(|fault| exchange.health(fault.kind), |_| Health::Success);
         admission.settle(health);
+        drop(slot);
         let fault = match result {
             Ok(reply) => return Attempts { result: Ok(reply), made },
             Err(fault) => fault,
@@ -79,6 +99,25 @@ pub(super) async fn attempts<E: Exchange>(
         }
         tokio::time::sleep(wait).await;
         last = Some(fault);
+    }
+}
+
+/// The breaker's word first: an open circuit is not waited for.
+async fn enter<'a, E: Exchange>(
+    circuits: &'a Circuits,
+    exchange: &'a E,
+) -> Result<(Admission<'a>, Option<SemaphorePermit<'a>>), Fault> {
+    let admit = || circuits.admit(exchange.circuit(), exchange.timeout() + SLACK).map_err(fault);
+    let admission = admit()?;
+    let Some(slots) = exchange.slots() else { return Ok((admission, None)) };
+    if let Ok(slot) = slots.try_acquire() {
+        return Ok((admission, Some(slot)));
+    }
+    drop(admission);
+    match tokio::time::timeout(exchange.timeout(), slots.acquire()).await {
+        Ok(Ok(slot)) => Ok((admit()?, Some(slot))),
+        // Nobody closes the slots, so only the time can be over.
+        Ok(Err(_)) | Err(_) => Err(exchange.no_slot()),
     }
 }
 

@@ -139,6 +139,7 @@ fn build_tool(bank: &Bank, name: &str, config: &config::Tool) -> Arc<dyn Tool> {
         timeout: Some(config.timeout),
         scopes: Some(config.scopes.clone()),
         circuit: config.circuit.clone(),
+        max_concurrent: config.max_concurrent,
     };
     match config.builtin {
         config::Builtin::TxnSum => Arc::new(bank.txn_sum(overrides)),

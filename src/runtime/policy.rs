@@ -8,7 +8,7 @@ use crate::{
     config::Config,
     core::{Store, circuit::CircuitId, fact, port::StoreError},
     journal::SystemLog,
-    policy::{Circuits, Limits, Policy},
+    policy::{Circuits, Limits, Policy, Slots},
 };
 
 /// The circuit breakers that are asked for: one a tool or group of tools, one a model.
@@ -26,6 +26,7 @@ pub(super) fn build(config: &Config, setup: &Setup, system: &SystemLog) -> Polic
     Policy {
         circuits: Circuits::new(system.clone(), &config.circuit_breaker.rules(), circuits(config, &setup.own)),
         limits: Limits::new(rates, &setup.clock),
+        slots: Slots::default(),
         llm_retry: config.llm_retry_policy.rules(),
         tool_retry: config.tool_retry_policy.rules(),
         entropy: setup.entropy.clone(),

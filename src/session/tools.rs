@@ -152,6 +152,12 @@ fn error_observation(name: &str, outcome: ToolOutcome, fault: &Fault) -> String 
     if outcome == ToolOutcome::CircuitOpen {
         return format!("Tool unavailable, {}. Use another tool or answer with what you know.", fault.detail);
     }
+    if outcome == ToolOutcome::RateLimited {
+        return format!(
+            "Error: {name} was not called: {}. Try again later, or answer with what you know.",
+            fault.detail
+        );
+    }
     format!("Error: {name} failed ({fault}). Try something else or answer with what you know.")
 }
 

@@ -23,6 +23,8 @@ pub struct Overrides {
     pub confirm_expires: Option<Duration>,
     /// The circuit breaker that it shares with others.
     pub circuit: Option<String>,
+    /// Attempts that run at once, by all sessions together.
+    pub max_concurrent: Option<u32>,
 }
 
 impl Overrides {
@@ -36,6 +38,7 @@ impl Overrides {
         spec.effect = self.effect.unwrap_or(spec.effect);
         spec.confirm_expires = self.confirm_expires.unwrap_or(spec.confirm_expires);
         spec.circuit = self.circuit.or(spec.circuit);
+        spec.max_concurrent = self.max_concurrent.or(spec.max_concurrent);
         spec.confirm = self.confirm.unwrap_or(spec.confirm);
         spec
     }

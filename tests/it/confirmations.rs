@@ -69,6 +69,7 @@ fn pay(effect: Effect, delay_ms: u64) -> PlannedTool {
             scopes: Vec::new(),
             circuit: None,
             tool_error_trips: false,
+            max_concurrent: None,
             runs,
         },
     )

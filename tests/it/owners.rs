@@ -48,6 +48,7 @@ fn planned(name: &str, effect: Effect, delay_ms: u64) -> PlannedTool {
         scopes: vec![],
         circuit: None,
         tool_error_trips: false,
+        max_concurrent: None,
         runs,
     };
     PlannedTool::new(name, plan)

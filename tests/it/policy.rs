@@ -265,6 +265,68 @@ async fn retries_end_when_their_budget_is_spent() {
     assert_eq!(attempts, 20 + 10 + 4);
 }
 
+/// A tool with one slot that takes eight seconds and has ten.
+fn one_slot(runs: &Value) -> Arc<PlannedTool> {
+    let plan = json!({"max_concurrent": 1, "timeout_ms": 10_000, "runs": runs});
+    Arc::new(PlannedTool::new(LOOK, serde_json::from_value(plan).expect("a plan")))
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_sessions_take_turns_in_one_slot_and_a_third_waits_in_vain() {
+    let bench = bench(Arc::new(world::PausedClock::new()));
+    let tool = one_slot(&json!([{"delay_ms": 8000, "text": "seen"}]));
+    let begun = tokio::time::Instant::now();
+    let call = async |session: &Bench| {
+        let verdict = session.call(tool.clone()).await;
+        (verdict.outcome, verdict.attempts, begun.elapsed().as_millis())
+    };
+    // Other sessions share what the policy holds.
+    let other = Bench { store: bench.store.clone(), policy: bench.policy.clone(), log: bench.log.clone() };
+    let ends = tokio::join!(call(&bench), call(&other), call(&bench));
+    assert_eq!(ends.0, (ToolOutcome::Ok, 1, 8000));
+    assert_eq!(ends.1, (ToolOutcome::Ok, 1, 16_000));
+    assert_eq!(ends.2, (ToolOutcome::RateLimited, 0, 10_000));
+    assert_eq!(tool.count.load(Ordering::SeqCst), 2);
+    // The wait in vain is neither a success nor a failure.
+    let standing = bench.policy.circuits.standing(&CircuitId::tool(LOOK)).expect("declared");
+    assert_eq!((standing.failures, standing.counted), (0, 2));
+    assert_eq!(call(&bench).await, (ToolOutcome::Ok, 1, 24_000), "the slot is free again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_circuit_that_opens_while_a_slot_is_waited_for_lets_nothing_through() {
+    let bench = bench(Arc::new(world::PausedClock::new()));
+    let tool = one_slot(&json!([{"delay_ms": 8000, "text": "seen"}]));
+    let open = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        bench.policy.circuits.switch(&CircuitId::tool(LOOK), Act::ForceOpen(None), "olga".into()).expect("declared");
+    };
+    let (first, second, ()) = tokio::join!(bench.call(tool.clone()), bench.call(tool.clone()), open);
+    assert_eq!((first.outcome, first.attempts), (ToolOutcome::Ok, 1));
+    assert_eq!((second.outcome, second.attempts), (ToolOutcome::CircuitOpen, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_call_gives_its_slot_back_and_a_retry_waits_without_one() {
+    let bench = bench(Arc::new(world::PausedClock::new()));
+    let tool = one_slot(&json!([
+        {"delay_ms": 8000, "text": "cut"},
+        {"delay_ms": 100, "fault": "overloaded"},
+        {"delay_ms": 300, "text": "in between"},
+        {"text": "second attempt"},
+    ]));
+    let cut = tokio::time::timeout(Duration::from_secs(1), bench.call(tool.clone())).await;
+    assert!(cut.is_err(), "it is cancelled after a second");
+    let begun = tokio::time::Instant::now();
+    let call = async || {
+        let verdict = bench.call(tool.clone()).await;
+        (verdict.outcome, verdict.attempts, begun.elapsed().as_millis())
+    };
+    // The first fails at 100 ms and waits 500 ms; the other runs from 100 to 400 ms.
+    let ends = tokio::join!(call(), call());
+    assert_eq!(ends, ((ToolOutcome::Ok, 2, 600), (ToolOutcome::Ok, 1, 400)));
+}
+
 #[tokio::test]
 async fn a_restart_finds_the_breakers_as_they_were_left() {
     let (hand, store) = (Arc::new(Hand::default()), Arc::new(memory::Store::new()));

@@ -79,6 +79,8 @@ pub struct ToolPlan {
     pub circuit: Option<String>,
     #[serde(default)]
     pub tool_error_trips: bool,
+    #[serde(default)]
+    pub max_concurrent: Option<u32>,
     pub runs: Vec<Run>,
 }
 
@@ -130,6 +132,7 @@ impl PlannedTool {
         }
         spec.circuit = plan.circuit;
         spec.tool_error_trips = plan.tool_error_trips;
+        spec.max_concurrent = plan.max_concurrent;
         Self { spec, runs: plan.runs, count: Arc::default(), keys: Arc::default() }
     }
 }
@@ -214,6 +217,7 @@ pub fn policy(journal: &Journal, circuits: impl IntoIterator<Item = CircuitId>) 
     Policy {
         circuits: Circuits::new(SystemLog::begin(journal), &Rules::default(), circuits),
         limits: policy::Limits::default(),
+        slots: policy::Slots::default(),
         llm_retry: RetryPolicy::llm().rules(),
         tool_retry: RetryPolicy::tool().rules(),
         entropy: Arc::new(Middle),

@@ -50,17 +50,20 @@ pub enum RateLimit {
     Tool,
     /// Calls of a tool by one principal.
     ToolPrincipal,
+    /// Attempts of a tool at one time.
+    ToolSlots,
 }
 
 impl RateLimit {
     /// Every limit.
-    pub const ALL: [Self; 2] = [Self::Tool, Self::ToolPrincipal];
+    pub const ALL: [Self; 3] = [Self::Tool, Self::ToolPrincipal, Self::ToolSlots];
 
     /// The word that users see.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Tool => "tool",
             Self::ToolPrincipal => "tool_principal",
+            Self::ToolSlots => "tool_slots",
         }
     }
 }

@@ -110,10 +110,12 @@ fn configuration_overrides_parts_of_a_spec() {
         confirm: Some(Confirm::Never),
         confirm_expires: None,
         circuit: Some("bank".into()),
+        max_concurrent: Some(2),
     };
     let tool = Bank::at("unused.sqlite").card_block(overrides);
     let spec = tool.spec();
     assert_eq!((spec.definition.description.as_str(), spec.timeout), ("d", Duration::from_secs(3)));
     assert_eq!((spec.effect, spec.confirm), (Effect::Idempotent, Confirm::Never));
+    assert_eq!((spec.circuit.as_deref(), spec.max_concurrent), (Some("bank"), Some(2)));
     assert_eq!(spec.scopes, ["bank:read"]);
 }
