@@ -70,6 +70,7 @@ pub async fn drive(
         let around = Surroundings { now: log.now(), tools_unavailable: agent.tools_unavailable(principal) };
         match log.read(|state| decide(state, prompt, around)) {
             Step::Finish(facts) => return finish(log, facts).await,
+            Step::Compact(fact) => log.record(fact),
             Step::AwaitConfirmation if signals.cancel.is_cancelled() => log.record(cancel_requested()),
             Step::AwaitConfirmation => return await_confirmation(log).await,
             Step::Stop => return Ok(Ended::Suspended),

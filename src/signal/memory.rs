@@ -144,6 +144,7 @@ impl<I> Memory<I> {
             | Fact::ToolCallFinished { .. }
             | Fact::ConfirmationDecided { .. }
             | Fact::RateLimited { .. }
+            | Fact::ContextCompacted { .. }
             | Fact::LimitReached { .. }
             | Fact::HandedOver { .. }
             | Fact::SessionFinished(_)
@@ -195,6 +196,7 @@ impl<I> Memory<I> {
             | Fact::ToolAttemptStarted { .. }
             | Fact::ConfirmationRequested { .. }
             | Fact::RateLimited { .. }
+            | Fact::ContextCompacted { .. }
             | Fact::LimitReached { .. }
             | Fact::HandedOver { .. }
             | Fact::CircuitChanged(_)

@@ -16,7 +16,7 @@ use glassbox::{
 use serde_json::json;
 
 /// The number of kinds of fact; [`place`] does not compile without a new one.
-const KINDS: usize = 22;
+const KINDS: usize = 23;
 
 /// How a session of this id, principal and start begins.
 pub(crate) fn session_started(id: SessionId, principal: &str, agent: &str) -> Fact {
@@ -108,6 +108,7 @@ pub(crate) fn samples(id: SessionId) -> Vec<Fact> {
         Fact::SessionSuspended { cause: SuspendCause::Journal },
         Fact::SessionResumed { process: "proc_00".to_owned() },
         Fact::CancelRequested { by: "signal".into() },
+        Fact::ContextCompacted { calls: vec!["call_1_1".to_owned()], tokens_before: 160_000, tokens_after: 9_000 },
         Fact::LimitReached { limit: Limit::TokenBudget, value: 50_000 },
         Fact::HandedOver { cause: HandoverCause::UnknownOutcome, detail: "перевод мог уйти".into() },
         Fact::ProcessStarted { version: "0.1.0".to_owned(), surface: "serve".to_owned() },
@@ -261,6 +262,7 @@ const fn place(fact: &Fact) -> usize {
         Fact::ConfirmationRequested { .. } => 20,
         Fact::ConfirmationDecided { .. } => 21,
         Fact::SessionsErased { .. } => 19,
+        Fact::ContextCompacted { .. } => 22,
     }
 }
 
