@@ -10,6 +10,7 @@ mod diagnostics;
 mod exports;
 mod live;
 mod policy;
+mod quota;
 mod resume;
 mod retention;
 mod setup;
@@ -130,6 +131,14 @@ pub enum Refused {
         /// `server.max_sessions`.
         limit: usize,
     },
+    /// The principal has begun as many sessions in the last hour as it may.
+    #[error("{limit} sessions were begun in the last hour, which is the most allowed; the next one in {} s", .wait.as_secs() + 1)]
+    TooManySessions {
+        /// `rate_limits.sessions_per_user_per_hour`.
+        limit: u32,
+        /// When the next may begin.
+        wait: Duration,
+    },
     /// The journal cannot write.
     #[error("the journal cannot write: {0}")]
     Journal(StoreError),
@@ -155,6 +164,7 @@ struct Inner {
     stopped: CancellationToken,
     lease: Duration,
     retention: Option<Duration>,
+    sessions_per_hour: Option<u32>,
 }
 
 impl Task {
@@ -215,6 +225,7 @@ impl Runtime {
             draining: CancellationToken::new(),
             stopped: CancellationToken::new(),
             lease: config.server.lease,
+            sessions_per_hour: config.rate_limits.sessions_per_user_per_hour,
             retention: config.retention.sessions,
         };
         let runtime = Self { inner: Arc::new(inner) };
@@ -241,6 +252,7 @@ impl Runtime {
         let agent = inner.agents.find(task.agent.as_deref())?;
         let task_type = inner.agents.task_type(agent, task.task_type)?;
         let place = inner.live.reserve()?;
+        self.check_quota(&task.principal.id).await?;
         let id = self.new_id();
         let principal = Arc::new(task.principal.clone());
         let new = NewSession {

@@ -177,6 +177,10 @@ impl Store for DeadlyStore {
         self.inner.session(id)
     }
 
+    fn recent_starts(&self, principal: &str, since: Timestamp, limit: usize) -> Result<Vec<Timestamp>, StoreError> {
+        self.inner.recent_starts(principal, since, limit)
+    }
+
     fn mark_exported(&self, sessions: &[SessionId]) -> Result<(), StoreError> {
         self.inner.mark_exported(sessions)
     }
