@@ -9,8 +9,10 @@ mod decide;
 mod diagnostics;
 mod exports;
 mod live;
+mod orphans;
 mod policy;
 mod quota;
+mod refused;
 mod resume;
 mod retention;
 mod setup;
@@ -33,6 +35,7 @@ pub use self::{
     decide::{NotDecided, Settled},
     diagnostics::Diagnostics,
     live::SessionHandle,
+    refused::Refused,
     resume::{DEFAULT_LEASE, NotResumed},
     retention::{Eraser, Erasure, Held},
     setup::{Own, OwnTool, Setup},
@@ -53,6 +56,9 @@ use crate::{
     signal::{Feed, Metrics},
     store,
 };
+
+/// How long a session may take to become durable before whoever began it is told to wait.
+const BEGIN: Duration = Duration::from_secs(5);
 
 /// Why a runtime could not be set up.
 #[derive(Debug, thiserror::Error)]
@@ -96,52 +102,6 @@ pub struct Task {
     pub principal: Principal,
     /// The caller's span.
     pub link: Option<SpanLink>,
-}
-
-/// Why a session was not begun.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum Refused {
-    /// Nothing is asked.
-    #[error("the task is empty; say what is to be done")]
-    EmptyTask,
-    /// No such agent.
-    #[error("there is no agent {given:?}; declared are: {}", .declared.join(", "))]
-    UnknownAgent {
-        /// What was asked for; nothing where a choice had to be made.
-        given: String,
-        /// What there is.
-        declared: Vec<String>,
-    },
-    /// No such kind of task.
-    #[error("agent {agent} has no task type {given:?}; declared are: {}", .declared.join(", "))]
-    UnknownTaskType {
-        /// The agent.
-        agent: String,
-        /// What was asked for.
-        given: String,
-        /// What there is.
-        declared: Vec<String>,
-    },
-    /// The process is stopping.
-    #[error("the service is stopping and takes no new sessions")]
-    Draining,
-    /// As many sessions run as may.
-    #[error("{limit} sessions run already, which is the most allowed")]
-    Overloaded {
-        /// `server.max_sessions`.
-        limit: usize,
-    },
-    /// The principal has begun as many sessions in the last hour as it may.
-    #[error("{limit} sessions were begun in the last hour, which is the most allowed; the next one in {} s", .wait.as_secs() + 1)]
-    TooManySessions {
-        /// `rate_limits.sessions_per_user_per_hour`.
-        limit: u32,
-        /// When the next may begin.
-        wait: Duration,
-    },
-    /// The journal cannot write.
-    #[error("the journal cannot write: {0}")]
-    Journal(StoreError),
 }
 
 /// Everything that runs. Clones share it.
@@ -267,9 +227,14 @@ impl Runtime {
         let prompt = agent.prompt(&principal);
         let until = inner.journal.clock().now().plus(inner.lease);
         let log = agent.begin(&inner.journal, id, new, &prompt, until);
-        log.flush().await.map_err(Refused::Journal)?;
+        let durable = tokio::time::timeout(BEGIN, log.flush()).await;
+        if let Ok(Err(error)) = durable {
+            return Err(Refused::Journal(error));
+        }
         let taken = Taken { agent: Arc::clone(agent), prompt, principal };
-        Ok(place.drive(self.clone(), log, taken))
+        let handle = place.drive(self.clone(), log, taken);
+        // One that is not durable yet waits with all others until the journal can write.
+        if durable.is_ok() { Ok(handle) } else { Err(Refused::NotYetDurable { session: id }) }
     }
 
     /// A name for an HTTP request.
@@ -293,6 +258,11 @@ impl Runtime {
     /// The handle of a session that runs here.
     pub fn find(&self, id: SessionId) -> Option<SessionHandle> {
         self.inner.live.find(id)
+    }
+
+    /// Whether a session of this process goes no further because the journal cannot write.
+    pub fn is_held_up(&self, id: SessionId) -> bool {
+        self.inner.journal.writer().fault().is_some() && self.inner.live.find(id).is_some()
     }
 
     /// The store, to be read. Its calls block.

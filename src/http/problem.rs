@@ -66,6 +66,9 @@ impl From<Refused> for Problem {
                 let seconds = u32::try_from(wait.as_secs() + 1).unwrap_or(u32::MAX);
                 Self::new(StatusCode::TOO_MANY_REQUESTS, detail).retry_after(seconds)
             }
+            Refused::NotYetDurable { session } => Self::new(StatusCode::SERVICE_UNAVAILABLE, detail)
+                .with("session_id", session.to_string())
+                .retry_after(30),
             Refused::Journal(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, detail).retry_after(5),
         }
     }
