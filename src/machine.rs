@@ -6,6 +6,7 @@
 
 pub mod breaker;
 pub mod budget;
+pub mod compaction;
 pub mod decide;
 pub mod ending;
 pub mod explanation;

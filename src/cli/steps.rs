@@ -63,6 +63,10 @@ impl Steps {
             Fact::RateLimited { limit, .. } => {
                 vec![format!("├─ {} ({})", style("rate limited").yellow(), limit.label())]
             }
+            Fact::ContextCompacted { calls, tokens_before, tokens_after } => {
+                let room = style("made room").yellow();
+                vec![format!("├─ {room} {tokens_before} → {tokens_after} tokens, {} result(s) left out", calls.len())]
+            }
             Fact::LimitReached { limit, value } => {
                 vec![format!("├─ {} {} ({value})", style("limit").yellow(), limit.label())]
             }

@@ -162,6 +162,15 @@ pub enum Fact {
         /// Milliseconds until it is allowed again; of slots, which nobody can foretell, 0.
         wait_ms: u64,
     },
+    /// Old results of tools were left out of the history, to make room for the next call.
+    ContextCompacted {
+        /// The calls whose results are left out; the calls themselves stay.
+        calls: Vec<String>,
+        /// Estimated input tokens of the next call before.
+        tokens_before: u64,
+        /// And after.
+        tokens_after: u64,
+    },
     /// A limit stops the session.
     LimitReached {
         /// Which one.
@@ -220,6 +229,7 @@ impl Fact {
             Self::ConfirmationRequested { .. } => "confirmation_requested",
             Self::ConfirmationDecided { .. } => "confirmation_decided",
             Self::RateLimited { .. } => "rate_limited",
+            Self::ContextCompacted { .. } => "context_compacted",
             Self::LimitReached { .. } => "limit_reached",
             Self::HandedOver { .. } => "handed_over",
             Self::SessionFinished(_) => "session_finished",

@@ -2,6 +2,7 @@
 
 use super::{
     budget::{self, Allowance},
+    compaction,
     ending::end,
     prompt::Prompt,
     state::{Confirmation, State},
@@ -28,6 +29,8 @@ pub enum Step {
     },
     /// Run these calls of the last reply side by side.
     RunTools(Vec<ToolCall>),
+    /// Record that old results are left out of the history, to make room for the next call.
+    Compact(Fact),
     /// Stop until a person has decided on the calls that wait; all others have their results.
     AwaitConfirmation,
     /// Record these facts, the last of which ends the session.
@@ -74,16 +77,30 @@ pub fn decide(state: &State, prompt: &Prompt, around: Surroundings) -> Step {
             let purpose = if around.tools_unavailable { CallPurpose::Direct } else { CallPurpose::Step };
             Step::CallModel { step: state.next_step(), purpose, allowance }
         }
-        Err((limit, value)) => Step::Finish(Ending::limit(limit, value).facts(state, now)),
+        Err(limit) => make_room(state, prompt, limit)
+            .unwrap_or_else(|| Step::Finish(Ending::limit(limit.0, limit.1).facts(state, now))),
     }
+}
+
+/// Where the window is the limit, old results can give way.
+fn make_room(state: &State, prompt: &Prompt, (limit, _): (Limit, u64)) -> Option<Step> {
+    let fact = compaction::plan(state, prompt).filter(|_| limit == Limit::ContextWindow)?;
+    Some(Step::Compact(fact))
 }
 
 /// One call without tools, if it was not made yet and fits; then the end.
 fn wrap_up(state: &State, prompt: &Prompt, now: Timestamp) -> Step {
-    if !state.wrapped_up()
-        && let Ok(allowance) = budget::allow(state, prompt)
-    {
-        return Step::CallModel { step: state.steps(), purpose: CallPurpose::WrapUp, allowance };
+    if !state.wrapped_up() {
+        match budget::allow(state, prompt) {
+            Ok(allowance) => {
+                return Step::CallModel { step: state.steps(), purpose: CallPurpose::WrapUp, allowance };
+            }
+            Err(limit) => {
+                if let Some(compact) = make_room(state, prompt, limit) {
+                    return compact;
+                }
+            }
+        }
     }
     let value = u64::from(state.limits().max_iterations);
     Step::Finish(Ending::limit(Limit::MaxIterations, value).facts(state, now))

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashSet};
 
 pub use self::confirmations::Confirmation;
 use self::{active_time::ActiveTime, confirmations::Confirmations};
-use super::{budget::share, repeats::Repeats};
+use super::{budget::share, compaction::left_out, repeats::Repeats};
 use crate::core::{
     Entry, Fact, FaultKind, Limits, Message, SessionStatus, SpanId, Timestamp, ToolCall, ToolOutcome, Usage,
     fact::{
@@ -165,10 +165,11 @@ impl State {
             Fact::ModelCallFinished { op, end } => self.end_model_call(*op, end),
             Fact::ToolCallStarted { op, call } => self.start_tool_call(*op, call),
             Fact::ToolAttemptStarted { call, attempt, effect, .. } => self.start_tool_attempt(*call, *attempt, *effect),
-            Fact::ToolAttemptFinished { call, end, .. } => self.end_tool_attempt(*call, end.outcome),
+            Fact::ToolAttemptFinished { call, end, .. } => self.end_tool_attempt(*call, end.outcome, end.not_begun),
             Fact::ToolCallFinished { op, end } => self.end_tool_call(*op, end),
             Fact::ConfirmationRequested { op, request } => self.confirmations.ask(*op, request, at),
             Fact::ConfirmationDecided { op, end } => self.confirmations.decide(*op, end, at),
+            Fact::ContextCompacted { calls, .. } => self.compact(calls),
             Fact::LimitReached { limit, .. } => self.limit = self.limit.or(Some(*limit)),
             Fact::RateLimited { .. } | Fact::HandedOver { .. } => {}
             Fact::SessionFinished(end) => self.status = Some(end.status),
@@ -279,12 +280,13 @@ impl State {
         }
     }
 
-    fn end_tool_attempt(&mut self, op: SpanId, outcome: ToolOutcome) {
+    fn end_tool_attempt(&mut self, op: SpanId, outcome: ToolOutcome, not_begun: bool) {
         if let Some(Open::Tool { attempt, unsettled, .. }) = self.open.get_mut(&op) {
             // Until the call itself has its end, the result of an unsafe attempt is kept nowhere:
             // whoever is cut off now cannot know it.
             let cut_off = matches!(outcome, ToolOutcome::Cancelled | ToolOutcome::Lost);
-            *unsettled = attempt.take().map(|(_, effect)| effect).filter(|effect| cut_off || *effect == Effect::Unsafe);
+            let effect = attempt.take().map(|(_, effect)| effect).filter(|_| !not_begun);
+            *unsettled = effect.filter(|effect| cut_off || *effect == Effect::Unsafe);
         }
     }
 
@@ -317,6 +319,23 @@ impl State {
                 None => result.content,
             };
             self.say(Message::Tool { call_id: call.id, content, is_error: result.is_error });
+        }
+    }
+
+    /// Leaves results out; what the provider counted goes down by as much as the estimate.
+    fn compact(&mut self, calls: &[String]) {
+        for message in &mut self.history {
+            let before = estimate_message(message);
+            match message {
+                Message::Tool { call_id, content, .. } if calls.contains(call_id) => *content = left_out(content),
+                Message::Tool { .. } | Message::User { .. } | Message::Assistant { .. } => continue,
+            }
+            let saved = before.saturating_sub(estimate_message(message));
+            self.history_tokens -= saved;
+            if let Some(counted) = &mut self.counted {
+                counted.input = counted.input.saturating_sub(saved);
+                counted.history_tokens = counted.history_tokens.saturating_sub(saved);
+            }
         }
     }
 

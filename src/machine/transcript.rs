@@ -52,6 +52,7 @@ pub fn transcript(entries: &[Entry], prompt: &Prompt) -> Vec<Exchange> {
             | Fact::ConfirmationRequested { .. }
             | Fact::ConfirmationDecided { .. }
             | Fact::RateLimited { .. }
+            | Fact::ContextCompacted { .. }
             | Fact::LimitReached { .. }
             | Fact::HandedOver { .. }
             | Fact::SessionFinished(_)

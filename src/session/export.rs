@@ -142,6 +142,7 @@ fn texts_of(fact: &Fact) -> [Option<BlobHash>; 3] {
         | Fact::ToolAttemptFinished { .. }
         | Fact::ConfirmationRequested { .. }
         | Fact::ConfirmationDecided { .. }
+        | Fact::ContextCompacted { .. }
         | Fact::LimitReached { .. }
         | Fact::HandedOver { .. }
         | Fact::SessionFinished(_)

@@ -119,6 +119,12 @@ pub const EVENT_SUSPENDED: &str = "glassbox.session.suspended";
 pub const EVENT_RESUMED: &str = "glassbox.session.resumed";
 /// Event: somebody asked for the session to stop.
 pub const EVENT_CANCEL_REQUESTED: &str = "glassbox.session.cancel_requested";
+/// Event: old results were left out of the history.
+pub const EVENT_COMPACTED: &str = "glassbox.context_compacted";
+/// Estimated input tokens before a compaction.
+pub const TOKENS_BEFORE: &str = "glassbox.tokens_before";
+/// Estimated input tokens after a compaction.
+pub const TOKENS_AFTER: &str = "glassbox.tokens_after";
 /// Event: a limit stops the session.
 pub const EVENT_LIMIT_REACHED: &str = "glassbox.limit_reached";
 /// A rate limit of ours refused a tool call.

@@ -93,6 +93,9 @@ impl SpanFold {
             Fact::SessionSuspended { cause } => open.note(suspended(at, *cause)),
             Fact::SessionResumed { .. } => open.note(event(names::EVENT_RESUMED, at, Vec::new())),
             Fact::CancelRequested { .. } => open.note(event(names::EVENT_CANCEL_REQUESTED, at, Vec::new())),
+            Fact::ContextCompacted { tokens_before, tokens_after, .. } => {
+                open.note(compacted(at, *tokens_before, *tokens_after));
+            }
             Fact::LimitReached { limit, value } => open.note(limit_reached(at, *limit, *value)),
             Fact::HandedOver { cause, .. } => open.note(handed_over(at, *cause)),
             Fact::ModelCallStarted { op, call } => open.begin(*op, OpenCall::model(session, at, call)),
@@ -192,6 +195,11 @@ fn event(name: &'static str, at: Timestamp, attributes: Vec<KeyValue>) -> Event 
 
 fn suspended(at: Timestamp, cause: SuspendCause) -> Event {
     event(names::EVENT_SUSPENDED, at, vec![string(names::CAUSE, cause.label())])
+}
+
+fn compacted(at: Timestamp, before: u64, after: u64) -> Event {
+    let tokens = [(names::TOKENS_BEFORE, before), (names::TOKENS_AFTER, after)];
+    event(names::EVENT_COMPACTED, at, tokens.map(|(name, value)| attributes::integer(name, value)).into())
 }
 
 fn limit_reached(at: Timestamp, limit: Limit, value: u64) -> Event {

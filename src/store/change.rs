@@ -66,6 +66,7 @@ impl<'a> Change<'a> {
             | Fact::ConfirmationRequested { .. }
             | Fact::ConfirmationDecided { .. }
             | Fact::RateLimited { .. }
+            | Fact::ContextCompacted { .. }
             | Fact::LimitReached { .. }
             | Fact::HandedOver { .. }
             | Fact::CircuitChanged(_)

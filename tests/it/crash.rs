@@ -41,6 +41,9 @@ use serde_json::json;
 
 /// The test that is the whole life of a process.
 const LIFE: &str = "crash::life_of_the_process_that_dies";
+/// The usual configuration, and that of two unsafe siblings.
+const USUAL: &str = "glassbox.yaml";
+const SIBLINGS: &str = "siblings.yaml";
 /// The variable that makes this binary the process that dies.
 const PLAN: &str = "GLASSBOX_TEST_CRASH_PLAN";
 /// The signal that a process ends itself with.
@@ -52,6 +55,8 @@ struct Plan {
     folder: PathBuf,
     /// Which life it is; each begins an hour after the one before, when its leases are over.
     life: u32,
+    /// The configuration, in the folder of the test's data.
+    config: String,
     /// Sessions in all; what is missing is begun.
     sessions: usize,
     kill: Option<Kill>,
@@ -172,6 +177,10 @@ impl Store for DeadlyStore {
         self.inner.session(id)
     }
 
+    fn recent_starts(&self, principal: &str, since: Timestamp, limit: usize) -> Result<Vec<Timestamp>, StoreError> {
+        self.inner.recent_starts(principal, since, limit)
+    }
+
     fn mark_exported(&self, sessions: &[SessionId]) -> Result<(), StoreError> {
         self.inner.mark_exported(sessions)
     }
@@ -235,9 +244,10 @@ fn effect_tool(name: &'static str, effect: Effect, plan: &Plan) -> FnTool<impl E
     let schema = json!({"type": "object", "properties": {}, "additionalProperties": false});
     let spec = ToolSpec::new(name, format!("Leaves a line that says {name}."), schema).effect(effect);
     let path = plan.folder.join("effects");
+    let (folder, siblings) = (plan.folder.clone(), plan.config == SIBLINGS);
     let deadly = plan.kill == Some(Kill::InTool(name.to_owned()));
     FnTool::new(spec, move |cx: glassbox::ToolContext, _| {
-        let (path, line) = (path.clone(), format!("{name} {}\n", cx.idempotency_key));
+        let (path, folder, line) = (path.clone(), folder.clone(), format!("{name} {}\n", cx.idempotency_key));
         Box::pin(async move {
             let mut file = fs::OpenOptions::new().create(true).append(true).open(path).expect("the file of effects");
             file.write_all(line.as_bytes()).expect("a line");
@@ -245,9 +255,22 @@ fn effect_tool(name: &'static str, effect: Effect, plan: &Plan) -> FnTool<impl E
             if deadly {
                 die();
             }
+            if siblings {
+                beside_its_sibling(name, &folder).await;
+            }
             Ok(ToolReply::Text("ok".into()))
         }) as Pending
     })
+}
+
+/// `ship` never comes back from its effect; `pay` does, but not before the effect of `ship`.
+async fn beside_its_sibling(name: &str, folder: &Path) {
+    if name == "ship" {
+        std::future::pending::<()>().await;
+    }
+    while !effects(folder).iter().any(|line| line.starts_with("ship ")) {
+        tokio::task::yield_now().await;
+    }
 }
 
 type Pending = std::pin::Pin<Box<dyn Future<Output = Result<ToolReply, glassbox::Fault>> + Send>>;
@@ -266,7 +289,7 @@ fn life_of_the_process_that_dies() {
 }
 
 async fn live(plan: &Plan) {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/crash/glassbox.yaml");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/crash").join(&plan.config);
     let config = Config::load(&Sources { file: Some(file), env: BTreeMap::new() }).expect("a configuration");
     let inner = sqlite::Store::open(&plan.folder.join("journal.db"), sqlite::Options::default()).expect("a store");
     let store = Arc::new(DeadlyStore { inner, kill: plan.kill.clone(), seen: AtomicU32::new(0) });
@@ -274,7 +297,8 @@ async fn live(plan: &Plan) {
         .with_store(store)
         .with_tool(["crash"], effect_tool("look", Effect::Read, plan))
         .with_tool(["crash"], effect_tool("note", Effect::Idempotent, plan))
-        .with_tool(["crash"], effect_tool("pay", Effect::Unsafe, plan));
+        .with_tool(["crash"], effect_tool("pay", Effect::Unsafe, plan))
+        .with_tool(["crash"], effect_tool("ship", Effect::Unsafe, plan));
     setup.clock = Arc::new(LaterClock(Duration::from_secs(3600) * plan.life));
     let runtime = Runtime::start(&config, setup).expect("a runtime");
     let orphans = runtime.orphans().await.expect("a list");
@@ -314,11 +338,16 @@ fn run_life(plan: &Plan) -> bool {
 
 /// Lives a session through its deaths; gives its journal and the lines of its effects.
 fn lives(kills: &[Kill]) -> (Vec<Entry>, Vec<String>, usize) {
+    lives_of(USUAL, kills)
+}
+
+fn lives_of(config: &str, kills: &[Kill]) -> (Vec<Entry>, Vec<String>, usize) {
     let folder = tempfile::tempdir().expect("a folder");
     let mut deaths = 0;
     let plan = |life: usize, kill: Option<Kill>| Plan {
         folder: folder.path().to_owned(),
         life: u32::try_from(life).expect("few lives"),
+        config: config.to_owned(),
         sessions: 1,
         kill,
     };
@@ -441,13 +470,37 @@ fn a_process_may_die_while_it_takes_up_what_another_left() {
     try_all(plans.collect());
 }
 
+/// The result of a finished effect is kept; its sibling, cut off in the middle, is not run again.
+#[test]
+fn a_finished_sibling_keeps_its_result() {
+    let kill = Kill::After("tool_call_finished".to_owned(), 1);
+    let (entries, effects, deaths) = lives_of(SIBLINGS, &[kill]);
+    assert_eq!(deaths, 1);
+    let outcomes: Vec<_> = entries
+        .iter()
+        .filter_map(|entry| match &entry.fact {
+            Fact::ToolCallFinished { end, .. } => Some((end.call_id.as_str(), end.outcome)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(outcomes, [("call_1_2", ToolOutcome::Ok), ("call_1_1", ToolOutcome::UnknownOutcome)]);
+    let count = |name: &str| effects.iter().filter(|line| line.starts_with(name)).count();
+    assert_eq!((count("pay "), count("ship ")), (1, 1), "neither ran twice");
+    let handed_over =
+        |entry: &&Entry| matches!(entry.fact, Fact::HandedOver { cause: HandoverCause::UnknownOutcome, .. });
+    assert_eq!(entries.iter().filter(handed_over).count(), 1);
+    let Some(Fact::SessionFinished(end)) = entries.last().map(|entry| &entry.fact) else { panic!("lost") };
+    assert_eq!(end.status, SessionStatus::Done);
+    check_trace(&[], &entries);
+}
+
 #[test]
 fn a_session_that_takes_its_process_down_three_times_is_given_up() {
     let kill = Kill::InTool("look".to_owned());
-    let (entries, _, deaths) = lives(&[kill.clone(), kill.clone(), kill.clone(), kill]);
+    let (entries, _, deaths) = lives(&vec![kill; 9]);
     // What the first life did may not have been durable yet when it died; then the second life
     // does it again, which is progress, and its death is the first of three.
-    assert!((3..=4).contains(&deaths), "a later life does not try again: {deaths} deaths");
+    assert!((3..=8).contains(&deaths), "a later life does not try again: {deaths} deaths");
     let Some(Fact::SessionFinished(end)) = entries.last().map(|entry| &entry.fact) else { panic!("lost") };
     assert_eq!(end.reason.map(|reason| reason.label()), Some("crash_loop"));
 }
@@ -460,7 +513,7 @@ fn many_sessions_survive_kills_under_load() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut life = 0;
     loop {
-        let plan = Plan { folder: folder.path().to_owned(), life, sessions, kill: None };
+        let plan = Plan { folder: folder.path().to_owned(), life, config: USUAL.to_owned(), sessions, kill: None };
         let before = effects(folder.path()).len();
         let mut child = begin_life(&plan);
         let status = loop {

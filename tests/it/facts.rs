@@ -16,7 +16,7 @@ use glassbox::{
 use serde_json::json;
 
 /// The number of kinds of fact; [`place`] does not compile without a new one.
-const KINDS: usize = 22;
+const KINDS: usize = 23;
 
 /// How a session of this id, principal and start begins.
 pub(crate) fn session_started(id: SessionId, principal: &str, agent: &str) -> Fact {
@@ -108,6 +108,7 @@ pub(crate) fn samples(id: SessionId) -> Vec<Fact> {
         Fact::SessionSuspended { cause: SuspendCause::Journal },
         Fact::SessionResumed { process: "proc_00".to_owned() },
         Fact::CancelRequested { by: "signal".into() },
+        Fact::ContextCompacted { calls: vec!["call_1_1".to_owned()], tokens_before: 160_000, tokens_after: 9_000 },
         Fact::LimitReached { limit: Limit::TokenBudget, value: 50_000 },
         Fact::HandedOver { cause: HandoverCause::UnknownOutcome, detail: "перевод мог уйти".into() },
         Fact::ProcessStarted { version: "0.1.0".to_owned(), surface: "serve".to_owned() },
@@ -161,7 +162,7 @@ fn model_facts() -> [Fact; 4] {
         Fact::ModelAttemptFinished {
             call: span(1),
             attempt: 1,
-            end: AttemptEnd { outcome: ModelOutcome::Fault(FaultKind::Overloaded), error: sensitive("529") },
+            end: AttemptEnd::new(ModelOutcome::Fault(FaultKind::Overloaded), sensitive("529")),
         },
         Fact::ModelCallFinished {
             op: span(1),
@@ -192,7 +193,7 @@ fn tool_facts() -> [Fact; 4] {
         Fact::ToolAttemptFinished {
             call: span(2),
             attempt: 1,
-            end: AttemptEnd { outcome: ToolOutcome::Timeout, error: sensitive("no answer in 15 s") },
+            end: AttemptEnd::new(ToolOutcome::Timeout, sensitive("no answer in 15 s")),
         },
         Fact::ToolCallFinished {
             op: span(2),
@@ -261,6 +262,7 @@ const fn place(fact: &Fact) -> usize {
         Fact::ConfirmationRequested { .. } => 20,
         Fact::ConfirmationDecided { .. } => 21,
         Fact::SessionsErased { .. } => 19,
+        Fact::ContextCompacted { .. } => 22,
     }
 }
 

@@ -16,6 +16,7 @@ mod docs;
 mod facts;
 mod faults;
 mod fuzz;
+mod journal_trouble;
 mod mcp_schemas;
 mod otlp;
 mod own_tool;

@@ -198,6 +198,9 @@ fn line(fact: &Fact) -> String {
         Fact::CircuitChanged(change) => {
             format!("{} {} {} {}", change.circuit, change.from.label(), change.to.label(), change.cause.label())
         }
+        Fact::ContextCompacted { calls, tokens_before, tokens_after } => {
+            format!("context_compacted {} {tokens_before} {tokens_after}", calls.join(","))
+        }
         Fact::LimitReached { limit, value } => format!("limit_reached {} {value}", limit.label()),
         Fact::HandedOver { cause, .. } => format!("handed_over {}", cause.label()),
         Fact::SessionFinished(end) => {

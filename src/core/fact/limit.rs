@@ -52,11 +52,13 @@ pub enum RateLimit {
     ToolPrincipal,
     /// Attempts of a tool at one time.
     ToolSlots,
+    /// Sessions that one principal begins in an hour.
+    SessionsPerUser,
 }
 
 impl RateLimit {
     /// Every limit.
-    pub const ALL: [Self; 3] = [Self::Tool, Self::ToolPrincipal, Self::ToolSlots];
+    pub const ALL: [Self; 4] = [Self::Tool, Self::ToolPrincipal, Self::ToolSlots, Self::SessionsPerUser];
 
     /// The word that users see.
     pub const fn label(self) -> &'static str {
@@ -64,6 +66,7 @@ impl RateLimit {
             Self::Tool => "tool",
             Self::ToolPrincipal => "tool_principal",
             Self::ToolSlots => "tool_slots",
+            Self::SessionsPerUser => "sessions_per_user",
         }
     }
 }

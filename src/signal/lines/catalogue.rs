@@ -200,6 +200,16 @@ pub const EVENTS: &[Event] = &[
         ],
     },
     Event {
+        name: "context_compacted",
+        meaning: "Old results of tools were left out of the history, to make room for the next call.",
+        scope: Scope::Session,
+        fields: &[
+            field("results", Shape::Count, "results left out"),
+            field("tokens_before", Shape::Count, "estimated input tokens of the next call before"),
+            field("tokens_after", Shape::Count, "and after"),
+        ],
+    },
+    Event {
         name: "limit_reached",
         meaning: "A limit stops the session.",
         scope: Scope::Session,

@@ -88,6 +88,10 @@ fn write_fact(hash: &KeyedHash, open: Option<&Open<Identity>>, session: SessionI
         Fact::RateLimited { limit, tool, wait_ms } => {
             line("rate_limited").with("limit", limit.label()).with("tool_name", tool).with("wait_ms", wait_ms)
         }
+        Fact::ContextCompacted { calls, tokens_before, tokens_after } => line("context_compacted")
+            .with("results", calls.len())
+            .with("tokens_before", *tokens_before)
+            .with("tokens_after", *tokens_after),
         Fact::LimitReached { limit, value } => line("limit_reached").with("limit", limit.label()).with("value", value),
         Fact::HandedOver { cause, .. } => line("handed_over").with("cause", cause.label()),
         Fact::SessionFinished(end) => line("agent_session_finished").finished(end),

@@ -60,6 +60,7 @@ fn count_fact(series: &Series, open: Option<&Open<Arc<SessionSeries>>>, entry: &
         | Fact::ToolAttemptStarted { .. }
         | Fact::ConfirmationRequested { .. }
         | Fact::ConfirmationDecided { .. }
+        | Fact::ContextCompacted { .. }
         | Fact::HandedOver { .. }
         | Fact::ProcessStarted { .. }
         | Fact::ProcessStopped { .. } => {}

@@ -65,6 +65,7 @@ impl Tail {
             | Fact::ToolAttemptFinished { .. }
             | Fact::ToolCallFinished { .. }
             | Fact::RateLimited { .. }
+            | Fact::ContextCompacted { .. }
             | Fact::LimitReached { .. }
             | Fact::CircuitChanged(_)
             | Fact::ProcessStarted { .. }

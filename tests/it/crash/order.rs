@@ -7,12 +7,12 @@ use std::{
     process::{Command, Stdio},
 };
 
-use super::{LIFE, PLAN, Plan};
+use super::{LIFE, PLAN, Plan, USUAL};
 use crate::process::have;
 
 /// Traces one undisturbed life; gives its system calls in order, a line each.
 fn calls(folder: &Path) -> Vec<String> {
-    let plan = Plan { folder: folder.to_owned(), life: 0, sessions: 1, kill: None };
+    let plan = Plan { folder: folder.to_owned(), life: 0, config: USUAL.to_owned(), sessions: 1, kill: None };
     let output = folder.join("calls");
     let status = Command::new("strace")
         .args(["-f", "-y", "-s", "70000", "-e", "trace=fsync,fdatasync,write,pwrite64", "-o"])
