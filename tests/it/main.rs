@@ -13,6 +13,7 @@ mod docs;
 mod facts;
 mod faults;
 mod mcp_schemas;
+mod models;
 mod otlp;
 mod own_tool;
 mod owners;
