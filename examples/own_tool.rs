@@ -94,7 +94,7 @@ pub(crate) async fn ask(data_dir: &Path) -> anyhow::Result<SessionEnd> {
     runtime.stop(Duration::from_secs(5)).await.context("the journal could not be closed")?;
     match ended? {
         Ended::Finished(end) => Ok(*end),
-        Ended::Suspended | Ended::TakenOver => bail!("the session was suspended"),
+        Ended::Suspended | Ended::AwaitingConfirmation(_) | Ended::TakenOver => bail!("the session was suspended"),
     }
 }
 

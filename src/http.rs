@@ -4,6 +4,7 @@
 //! comes back into JSON, and every error into problem+json.
 
 mod circuits;
+mod confirmations;
 mod data;
 mod ops;
 mod problem;
@@ -68,6 +69,8 @@ pub fn app(runtime: Runtime, options: Options) -> Router {
         .route("/v1/sessions/{id}", get(sessions::show).delete(data::erase_session))
         .route("/v1/sessions/{id}/journal", get(sessions::journal))
         .route("/v1/sessions/{id}/cancel", post(sessions::cancel))
+        .route("/v1/sessions/{id}/confirmations/{call_id}", post(confirmations::decide))
+        .route("/v1/confirmations", get(confirmations::list))
         .route("/v1/principals/{id}", delete(data::erase_principal))
         .route("/v1/principals/{id}/export", get(data::export_principal))
         .route("/v1/circuits", get(circuits::list))

@@ -5,6 +5,7 @@
 
 mod agents;
 mod clock;
+mod decide;
 mod diagnostics;
 mod exports;
 mod live;
@@ -14,6 +15,7 @@ mod retention;
 mod setup;
 mod signals;
 mod spawn;
+mod waiting;
 
 use std::{
     path::{Path, PathBuf},
@@ -27,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 pub use self::{
     agents::build_models,
     clock::{SystemClock, SystemEntropy},
+    decide::{NotDecided, Settled},
     diagnostics::Diagnostics,
     live::SessionHandle,
     resume::{DEFAULT_LEASE, NotResumed},
@@ -34,7 +37,7 @@ pub use self::{
     setup::{Own, OwnTool, Setup},
     spawn::spawn,
 };
-use self::{live::Live, resume::Taken, signals::Signals};
+use self::{live::Live, resume::Taken, signals::Signals, waiting::Watched};
 use crate::{
     config::{self, Config},
     core::{
@@ -147,6 +150,7 @@ struct Inner {
     signals: Signals,
     entropy: Arc<dyn Entropy>,
     live: Live,
+    watched: Watched,
     draining: CancellationToken,
     stopped: CancellationToken,
     lease: Duration,
@@ -207,6 +211,7 @@ impl Runtime {
             signals,
             entropy: setup.entropy,
             live,
+            watched: Watched::default(),
             draining: CancellationToken::new(),
             stopped: CancellationToken::new(),
             lease: config.server.lease,
@@ -252,7 +257,7 @@ impl Runtime {
         let log = agent.begin(&inner.journal, id, new, &prompt, until);
         log.flush().await.map_err(Refused::Journal)?;
         let taken = Taken { agent: Arc::clone(agent), prompt, principal };
-        Ok(place.drive(log, taken, inner.draining.clone()))
+        Ok(place.drive(self.clone(), log, taken))
     }
 
     /// A name for an HTTP request.

@@ -3,6 +3,7 @@
 //! It must never know which model, tool or store there is, nor how a signal looks.
 
 mod agent;
+mod confirm;
 mod driver;
 mod export;
 mod report;
@@ -11,8 +12,9 @@ mod tools;
 
 pub use self::{
     agent::{Agent, NewSession},
+    confirm::{Decided, Objection, Say, Standing, decided, expiries, weigh},
     driver::{Ended, Signals, drive},
     export::{EXPORT_VERSION, ExportError, all_ids, export},
-    report::{SessionReport, SessionRow},
-    resume::{PromptError, beginning, own_prompt, take_up},
+    report::{PendingConfirmation, SessionReport, SessionRow},
+    resume::{PromptError, beginning, own_prompt, take_up, take_up_because},
 };

@@ -6,7 +6,7 @@ use futures_util::FutureExt as _;
 use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{Global, exit, live_view::LiveView, say};
+use super::{Global, confirm, exit, live_view::LiveView, say};
 use crate::{
     config::Config,
     core::{SessionId, SessionStatus, fact::SessionEnd},
@@ -41,9 +41,12 @@ pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> 
         task_type: options.task_type,
         ..Task::new(options.task, config.auth.default_principal.clone())
     };
+    let by = config.auth.default_principal.id.clone();
     let opened = runtime.open(task).await;
     let ended = match opened {
-        Ok(handle) => watch(handle, reader, &mut interrupts, global.json).await,
+        Ok(handle) => {
+            follow(&runtime, handle, reader, Asker { by: &by, interrupts: &mut interrupts }, global.json).await
+        }
         Err(refused) => Err(refused.into()),
     };
     close(&runtime, ended).await
@@ -65,7 +68,10 @@ pub(super) async fn resume(global: Global, id: Option<String>) -> anyhow::Result
     for id in ids {
         let reader = runtime.feed().subscribe(Some(id));
         let ended = match runtime.resume(id).await {
-            Ok(handle) => watch(handle, reader, &mut interrupts, global.json).await,
+            Ok(handle) => {
+                let asker = Asker { by: &config.auth.default_principal.id, interrupts: &mut interrupts };
+                follow(&runtime, handle, reader, asker, global.json).await
+            }
             Err(why) => Err(why.into()),
         };
         // The worst of all is what the command ends with; an error ends it at once.
@@ -89,17 +95,62 @@ pub(super) async fn close(runtime: &Runtime, code: anyhow::Result<u8>) -> anyhow
     Ok(code)
 }
 
-/// Shows the session until it ends; the first interrupt stops it, the second leaves at once.
+/// Who sits at the terminal.
+pub(super) struct Asker<'a> {
+    /// The principal that decides.
+    pub(super) by: &'a str,
+    /// Its interrupts.
+    pub(super) interrupts: &'a mut Signal,
+}
+
+/// Shows the session until it ends; where it waits for a person, asks the one at the terminal.
+pub(super) async fn follow(
+    runtime: &Runtime,
+    mut handle: SessionHandle,
+    mut reader: FeedReader,
+    mut asker: Asker<'_>,
+    json: bool,
+) -> anyhow::Result<u8> {
+    loop {
+        let id = handle.id();
+        let pending = match watch(handle, reader, asker.interrupts, json).await? {
+            Ended::AwaitingConfirmation(pending) => pending,
+            ended => return Ok(conclude(id, ended, json)),
+        };
+        reader = runtime.feed().subscribe(Some(id));
+        let asked = if json { None } else { confirm::ask(runtime, id, &pending, &mut asker).await? };
+        match asked {
+            Some(goes_on) => handle = goes_on,
+            None => return confirm::tell_now(runtime, id, json),
+        }
+    }
+}
+
+fn conclude(id: SessionId, ended: Ended, json: bool) -> u8 {
+    match ended {
+        Ended::Finished(end) => report(id, &end, json),
+        Ended::AwaitingConfirmation(pending) => confirm::tell(id, &pending, json),
+        Ended::Suspended => {
+            say(format!("{id} is suspended; `glassbox session resume {id}` goes on with it"));
+            exit::SUSPENDED
+        }
+        Ended::TakenOver => {
+            say(format!("{id} goes on in another process"));
+            exit::SUSPENDED
+        }
+    }
+}
+
+/// Shows the session while it runs; the first interrupt stops it, the second leaves at once.
 async fn watch(
     mut handle: SessionHandle,
     mut reader: FeedReader,
     interrupts: &mut Signal,
     json: bool,
-) -> anyhow::Result<u8> {
+) -> anyhow::Result<Ended> {
     let mut view = LiveView::new(json);
     let stop = handle.clone();
     let mut stopping = false;
-    let id = handle.id();
     let ended = handle.ended();
     tokio::pin!(ended);
     let ended = loop {
@@ -119,17 +170,7 @@ async fn watch(
         view.show(&entry);
     }
     view.end();
-    match ended.context("the journal cannot write; the session is kept as far as it was written")? {
-        Ended::Finished(end) => Ok(report(id, &end, json)),
-        Ended::Suspended => {
-            say(format!("{id} is suspended; `glassbox session resume {id}` goes on with it"));
-            Ok(exit::SUSPENDED)
-        }
-        Ended::TakenOver => {
-            say(format!("{id} goes on in another process"));
-            Ok(exit::SUSPENDED)
-        }
-    }
+    ended.context("the journal cannot write; the session is kept as far as it was written")
 }
 
 fn report(id: SessionId, end: &SessionEnd, json: bool) -> u8 {

@@ -46,6 +46,8 @@ pub(super) enum Command {
         #[arg(long)]
         raw: bool,
     },
+    /// Decide on a call that waits for a person, and go on with its session.
+    Confirm(super::confirm::Options),
     /// Go on with a session that nobody drives, or with all of them.
     Resume {
         /// The session, or the beginning of its id; all if left out.
@@ -65,6 +67,7 @@ pub(super) enum Command {
 pub(super) fn run(global: Global, command: Command) -> anyhow::Result<u8> {
     match command {
         Command::Resume { id } => super::block_on(super::run::resume(global, id)),
+        Command::Confirm(options) => super::block_on(super::confirm::run(global, options)),
         Command::Cancel { id } => super::block_on(session_cancel::cancel(global, id)),
         Command::Export(options) => session_data::export(&global, &options),
         Command::Erase(options) => super::block_on(session_data::erase(global, options)),
@@ -158,6 +161,7 @@ fn show(report: &SessionReport, entries: &[Entry]) {
     for line in entries.iter().flat_map(|entry| steps.apply(entry)) {
         say(line);
     }
+    super::confirm::tell(report.session_id, &report.pending_confirmations, false);
     for text in [&report.answer, &report.partial, &report.explanation].into_iter().flatten() {
         say(text);
     }

@@ -36,7 +36,9 @@ async fn end(runtime: &Runtime, id: SessionId, json: bool) -> anyhow::Result<u8>
             }
             Ok(exit::OK)
         }
-        Ended::Suspended | Ended::TakenOver => Err(anyhow!("{id} goes on in another process")),
+        Ended::Suspended | Ended::AwaitingConfirmation(_) | Ended::TakenOver => {
+            Err(anyhow!("{id} goes on in another process"))
+        }
     }
 }
 

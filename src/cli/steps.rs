@@ -6,7 +6,7 @@ use console::{measure_text_width, style, truncate_str};
 
 use crate::core::{
     Arguments, Entry, Fact, SpanId, Timestamp, ToolOutcome,
-    fact::{CallPurpose, ModelCall, ModelCallEnd, ModelOutcome, ToolCallBegin, ToolCallEnd},
+    fact::{CallPurpose, Decision, ModelCall, ModelCallEnd, ModelOutcome, ToolCallBegin, ToolCallEnd},
 };
 
 /// Columns of arguments or results on one line.
@@ -51,6 +51,14 @@ impl Steps {
             }
             Fact::ToolAttemptFinished { attempt, end, .. } if end.outcome != ToolOutcome::Ok => {
                 vec![attempt_line(*attempt, end.outcome.label())]
+            }
+            Fact::ConfirmationRequested { request, .. } => {
+                let (tool, arguments) = (style(&request.tool).cyan(), short(&request.arguments.to_string()));
+                vec![format!("│  ├─ {tool} {arguments} · {}", style("waits for a person").yellow())]
+            }
+            Fact::ConfirmationDecided { end, .. } => {
+                let (decision, by) = (end.decision.label(), short(end.by.expose()));
+                vec![format!("│  ├─ {} by {by}", paint(decision, end.decision == Decision::Approved))]
             }
             Fact::RateLimited { limit, .. } => {
                 vec![format!("├─ {} ({})", style("rate limited").yellow(), limit.label())]

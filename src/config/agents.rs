@@ -10,7 +10,7 @@ use crate::{
     core::{
         Effect, Limits,
         fact::{Language, ModelInfo},
-        spec::{Confirm, DEFAULT_TOOL_TIMEOUT},
+        spec::{Confirm, DEFAULT_CONFIRM_EXPIRES, DEFAULT_TOOL_TIMEOUT},
     },
     model::{Access, openai::MaxTokensKey},
 };
@@ -80,6 +80,8 @@ pub struct Tool {
     pub effect: Effect,
     /// Whether a person must agree.
     pub confirm: Confirm,
+    /// How long a person may take to agree.
+    pub confirm_expires: Duration,
     /// Time of one attempt.
     pub timeout: Duration,
     /// Scopes that the principal must hold.
@@ -256,13 +258,17 @@ fn read_limits(section: &Section<'_>) -> Limits {
 fn read_tool(section: &Section<'_>) -> Tool {
     let builtin = section.need("builtin", scalar::word(&Builtin::ALL)).unwrap_or(Builtin::TxnSum);
     let effects = [Effect::Read, Effect::Idempotent, Effect::Unsafe].map(|effect| (effect.label(), effect));
-    let confirms = [("never", Confirm::Never), ("ask_customer", Confirm::AskCustomer)];
+    let confirms = Confirm::ALL.map(|confirm| (confirm.label(), confirm));
+    let (second, month) = (Duration::from_secs(1), Duration::from_secs(30 * 86_400));
     let (shortest, longest) = (Duration::from_millis(1), Duration::from_secs(600));
     Tool {
         builtin,
         description: section.get("description", scalar::text),
         effect: section.get("effect", scalar::word(&effects)).unwrap_or(builtin.effect()),
         confirm: section.get("confirm", scalar::word(&confirms)).unwrap_or(builtin.confirm()),
+        confirm_expires: section
+            .get("confirm_expires", scalar::duration(second, month))
+            .unwrap_or(DEFAULT_CONFIRM_EXPIRES),
         timeout: section.get("timeout", scalar::duration(shortest, longest)).unwrap_or(DEFAULT_TOOL_TIMEOUT),
         scopes: section.list("scopes", scalar::text).unwrap_or_default(),
         circuit: section.get("circuit", |node| {

@@ -16,7 +16,7 @@ use super::{
     units::{write_bytes, write_duration},
 };
 use crate::{
-    core::{Limits, fact::Language, spec::Confirm},
+    core::{Limits, fact::Language},
     model::Access,
 };
 
@@ -120,7 +120,8 @@ fn tool(tool: &Tool) -> Value {
         "builtin": tool.builtin.label(),
         "description": tool.description,
         "effect": tool.effect.label(),
-        "confirm": match tool.confirm { Confirm::Never => "never", Confirm::AskCustomer => "ask_customer" },
+        "confirm": tool.confirm.label(),
+        "confirm_expires": write_duration(tool.confirm_expires),
         "timeout": write_duration(tool.timeout),
         "scopes": tool.scopes,
         "circuit": tool.circuit,

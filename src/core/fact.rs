@@ -4,6 +4,7 @@
 //! fact (wildcards are banned there), so a new one does not compile until each has its answer.
 
 mod call;
+mod confirmation;
 mod limit;
 mod session;
 
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     call::{AttemptEnd, CallPurpose, ModelCall, ModelCallEnd, ModelOutcome, Observation, ToolCallBegin, ToolCallEnd},
+    confirmation::{ConfirmationEnd, ConfirmationRequest, Decision},
     limit::{HandoverCause, Limit, RateLimit},
     session::{
         EraseCause, Language, ModelInfo, PromptRef, SessionEnd, SessionStarted, SessionSummary, SpanLink, SuspendCause,
@@ -51,7 +53,7 @@ pub struct Entry {
 pub enum Fact {
     /// First fact of a session; opens its root span.
     SessionStarted(Box<SessionStarted>),
-    /// The session will go on by itself, in this process or another.
+    /// The session stopped for now; it goes on in this process or another.
     SessionSuspended {
         /// Why it stopped for now.
         cause: SuspendCause,
@@ -136,6 +138,20 @@ pub enum Fact {
         /// How it ended.
         end: Box<ToolCallEnd>,
     },
+    /// A tool call waits for a person; opens the span of the waiting.
+    ConfirmationRequested {
+        /// The operation and its span.
+        op: SpanId,
+        /// What is asked.
+        request: Box<ConfirmationRequest>,
+    },
+    /// The waiting ended; closes its span.
+    ConfirmationDecided {
+        /// The operation and its span.
+        op: SpanId,
+        /// How.
+        end: ConfirmationEnd,
+    },
     /// A rate limit of ours refused something.
     RateLimited {
         /// Which one.
@@ -201,6 +217,8 @@ impl Fact {
             Self::ToolAttemptStarted { .. } => "tool_attempt_started",
             Self::ToolAttemptFinished { .. } => "tool_attempt_finished",
             Self::ToolCallFinished { .. } => "tool_call_finished",
+            Self::ConfirmationRequested { .. } => "confirmation_requested",
+            Self::ConfirmationDecided { .. } => "confirmation_decided",
             Self::RateLimited { .. } => "rate_limited",
             Self::LimitReached { .. } => "limit_reached",
             Self::HandedOver { .. } => "handed_over",

@@ -98,7 +98,8 @@ pub trait Leases: Send + Sync {
     /// Where the store cannot be written.
     fn release(&self, session: SessionId, owner: ProcessId) -> Result<(), StoreError>;
 
-    /// Sessions that have not ended and that nobody holds at `now`, oldest first.
+    /// Sessions that go on by themselves and that nobody holds at `now`, oldest first. One that
+    /// waits for a person is not among them.
     ///
     /// # Errors
     /// Where the store cannot be read.

@@ -1,6 +1,6 @@
 //! Operations: whatever takes time and has a beginning and an end in the journal.
 //!
-//! Two sorts. *Durable* ones (a session, later the wait for a confirmation) are opened once,
+//! Two sorts. *Durable* ones (a session, the wait for a confirmation) are opened once,
 //! may be reopened by id in another process, and are closed once. *Process-bound* ones (a call,
 //! an attempt) end with their process; whoever resumes closes them as lost.
 

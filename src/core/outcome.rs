@@ -67,6 +67,19 @@ impl SessionStatus {
     /// The statuses that a session can end with.
     pub const FINAL: [Self; 5] = [Self::Done, Self::MaxIterations, Self::BudgetExceeded, Self::Error, Self::Cancelled];
 
+    /// Whether it needs nobody but a process that drives it.
+    pub const fn goes_on_by_itself(self) -> bool {
+        match self {
+            Self::Running | Self::Suspended => true,
+            Self::AwaitingConfirmation
+            | Self::Done
+            | Self::MaxIterations
+            | Self::BudgetExceeded
+            | Self::Error
+            | Self::Cancelled => false,
+        }
+    }
+
     /// Whether the session has ended.
     pub const fn is_final(self) -> bool {
         match self {

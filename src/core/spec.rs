@@ -51,6 +51,22 @@ pub enum Confirm {
     Never,
     /// Always answered by an observation that tells the model to ask the customer first.
     AskCustomer,
+    /// The session waits until a person has said yes or no, or the time for it is over.
+    Suspend,
+}
+
+impl Confirm {
+    /// Every form.
+    pub const ALL: [Self; 3] = [Self::Never, Self::AskCustomer, Self::Suspend];
+
+    /// The word in configuration.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Never => "never",
+            Self::AskCustomer => "ask_customer",
+            Self::Suspend => "suspend",
+        }
+    }
 }
 
 /// A tool as it is registered: its definition and the rules that it runs under.
@@ -62,6 +78,8 @@ pub struct ToolSpec {
     pub effect: Effect,
     /// Whether a person must agree.
     pub confirm: Confirm,
+    /// How long a person may take to agree, and how long that holds.
+    pub confirm_expires: Duration,
     /// Time of one attempt.
     pub timeout: Duration,
     /// Scopes that the principal must hold.
@@ -71,6 +89,9 @@ pub struct ToolSpec {
     /// Whether the tool's own word that it failed (`tool_error`) counts in its breaker.
     pub tool_error_trips: bool,
 }
+
+/// How long a person may take to agree, where a tool says nothing else.
+pub const DEFAULT_CONFIRM_EXPIRES: Duration = Duration::from_secs(3600);
 
 /// The timeout of a tool that names none; 10 to 30 seconds are recommended.
 pub const DEFAULT_TOOL_TIMEOUT: Duration = Duration::from_secs(15);
@@ -82,6 +103,7 @@ impl ToolSpec {
             definition: ToolDefinition { name: name.into(), description: description.into(), input_schema },
             effect: Effect::default(),
             confirm: Confirm::default(),
+            confirm_expires: DEFAULT_CONFIRM_EXPIRES,
             timeout: DEFAULT_TOOL_TIMEOUT,
             scopes: Vec::new(),
             circuit: None,
@@ -100,6 +122,13 @@ impl ToolSpec {
     #[must_use]
     pub fn confirm(mut self, confirm: Confirm) -> Self {
         self.confirm = confirm;
+        self
+    }
+
+    /// Declares how long a person may take to agree.
+    #[must_use]
+    pub fn confirm_expires(mut self, time: Duration) -> Self {
+        self.confirm_expires = time;
         self
     }
 

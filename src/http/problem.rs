@@ -7,7 +7,10 @@ use axum::{
 };
 use serde_json::{Map, Value, json};
 
-use crate::{core::port::StoreError, runtime::Refused};
+use crate::{
+    core::port::StoreError,
+    runtime::{NotResumed, Refused},
+};
 
 const PROBLEM_JSON: &str = "application/problem+json";
 
@@ -60,6 +63,21 @@ impl From<Refused> for Problem {
             Refused::Draining => Self::new(StatusCode::SERVICE_UNAVAILABLE, detail).retry_after(5),
             Refused::Overloaded { .. } => Self::new(StatusCode::SERVICE_UNAVAILABLE, detail).retry_after(1),
             Refused::Journal(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, detail).retry_after(5),
+        }
+    }
+}
+
+impl From<NotResumed> for Problem {
+    fn from(why: NotResumed) -> Self {
+        let detail = why.to_string();
+        match why {
+            NotResumed::Unknown(id) => Self::no_session(&id.to_string()),
+            NotResumed::Held { .. } => Self::new(StatusCode::CONFLICT, detail).retry_after(1),
+            NotResumed::Ended(_) | NotResumed::Waiting(_) | NotResumed::NoAgent { .. } | NotResumed::Prompt { .. } => {
+                Self::new(StatusCode::CONFLICT, detail)
+            }
+            NotResumed::Refused(refused) => refused.into(),
+            NotResumed::Store(error) => error.into(),
         }
     }
 }

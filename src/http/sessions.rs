@@ -144,7 +144,9 @@ pub(super) async fn cancel(State(api): State<Api>, Path(id): Path<String>) -> Re
     if report.status.is_final() {
         return Ok(Json(report).into_response());
     }
-    Err(Problem::new(StatusCode::CONFLICT, "the session does not run in this process"))
+    // Nobody drives it here: one that waits is stopped all the same.
+    api.runtime.cancel_left(session, &api.options.principal.id).await?;
+    Ok((StatusCode::ACCEPTED, Json(report)).into_response())
 }
 
 /// The caller's session; another's is as none.
@@ -187,7 +189,7 @@ fn parse_wait(text: &str) -> Result<Duration, Problem> {
 }
 
 /// A page of another site can post anything but JSON without asking first, so only JSON is taken.
-fn require_json(headers: &HeaderMap) -> Result<(), Problem> {
+pub(super) fn require_json(headers: &HeaderMap) -> Result<(), Problem> {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let essence = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     if essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json")) {

@@ -13,7 +13,8 @@ use opentelemetry::{
 use super::SessionLog;
 use crate::{
     core::{
-        SpanId,
+        Fact, SpanId,
+        fact::ConfirmationRequest,
         op::{Cut, Operation},
         port::TraceContext,
     },
@@ -42,6 +43,11 @@ impl SessionLog {
 }
 
 impl SessionLog {
+    /// Opens the durable operation of a call that waits for a person, which any process may close.
+    pub fn ask(&self, request: ConfirmationRequest) -> SpanId {
+        self.open(|op| Fact::ConfirmationRequested { op, request: Box::new(request) })
+    }
+
     /// Records the end of a process-bound operation that another process began, as lost.
     pub fn close_lost<O: Operation>(&self, op: &O, id: SpanId) {
         self.close(op, id, op.lost(self.cut(id)));

@@ -104,6 +104,11 @@ impl SessionLog {
         TraceContext { trace_id: self.inner.trace.trace_id, span_id, sampled: self.inner.trace.sampled }
     }
 
+    /// Where work of the session itself belongs in the trace.
+    pub fn root(&self) -> TraceContext {
+        self.trace(self.inner.trace.root)
+    }
+
     /// Reads the state. The closure must be short: facts wait for it.
     pub fn read<R>(&self, read: impl FnOnce(&State) -> R) -> R {
         read(&lock(&self.inner.book).state)

@@ -4,11 +4,11 @@ use super::{
     budget::{self, Allowance},
     ending::end,
     prompt::Prompt,
-    state::State,
+    state::{Confirmation, State},
 };
 use crate::core::{
     EndReason, Fact, FaultKind, Sensitive, SessionStatus, Timestamp, ToolCall,
-    fact::{CallPurpose, HandoverCause, Limit},
+    fact::{CallPurpose, ConfirmationEnd, Decision, HandoverCause, Limit},
 };
 
 /// Crashes in a row, with nothing done in between, after which a session is not tried again.
@@ -28,6 +28,8 @@ pub enum Step {
     },
     /// Run these calls of the last reply side by side.
     RunTools(Vec<ToolCall>),
+    /// Stop until a person has decided on the calls that wait; all others have their results.
+    AwaitConfirmation,
     /// Record these facts, the last of which ends the session.
     Finish(Vec<Fact>),
     /// Nothing: the session has ended, or never began.
@@ -55,13 +57,17 @@ pub fn decide(state: &State, prompt: &Prompt, around: Surroundings) -> Step {
     if let Some(ending) = ending(state, now) {
         return Step::Finish(ending.facts(state, now));
     }
-    let calls: Vec<ToolCall> = state.unanswered_calls().cloned().collect();
+    let waits = |call: &&ToolCall| state.confirmation(&call.id).is_some_and(Confirmation::waits);
+    let (waiting, calls): (Vec<_>, Vec<_>) = state.unanswered_calls().partition(waits);
     let out_of_steps = state.steps() >= state.limits().max_iterations;
     if out_of_steps {
         return wrap_up(state, prompt, now);
     }
     if !calls.is_empty() {
-        return Step::RunTools(calls);
+        return Step::RunTools(calls.into_iter().cloned().collect());
+    }
+    if !waiting.is_empty() {
+        return Step::AwaitConfirmation;
     }
     match budget::allow(state, prompt) {
         Ok(allowance) => {
@@ -164,10 +170,14 @@ impl Ending {
         Self { status, reason, limit: Some((limit, value)) }
     }
 
-    /// The facts that end the session, committed together: the limit, the hand-over that every
-    /// customer is promised, the end.
+    /// The facts that end the session, committed together: what nobody need decide any more, the
+    /// limit, the hand-over that every customer is promised, the end.
     fn facts(self, state: &State, now: Timestamp) -> Vec<Fact> {
-        let mut facts = Vec::with_capacity(3);
+        let withdrawn = |asked: &Confirmation| Fact::ConfirmationDecided {
+            op: asked.op,
+            end: ConfirmationEnd::of_itself(Decision::Withdrawn),
+        };
+        let mut facts: Vec<_> = state.waiting().map(withdrawn).collect();
         if let Some((limit, value)) = self.limit
             && state.limit().is_none()
         {

@@ -4,11 +4,13 @@
 //! not fit together, never panics: it ignores what makes no sense.
 
 mod active_time;
+mod confirmations;
 mod view;
 
 use std::collections::{BTreeMap, HashSet};
 
-use self::active_time::ActiveTime;
+pub use self::confirmations::Confirmation;
+use self::{active_time::ActiveTime, confirmations::Confirmations};
 use super::{budget::share, repeats::Repeats};
 use crate::core::{
     Entry, Fact, FaultKind, Limits, Message, SessionStatus, SpanId, Timestamp, ToolCall, ToolOutcome, Usage,
@@ -54,6 +56,7 @@ pub struct State {
     /// Times in a row that a process died with it and nothing was done in between.
     crashes: u32,
     open: BTreeMap<SpanId, Open>,
+    confirmations: Confirmations,
     clock: ActiveTime,
 }
 
@@ -129,6 +132,7 @@ impl Default for State {
             cancelled: false,
             crashes: 0,
             open: BTreeMap::new(),
+            confirmations: Confirmations::default(),
             clock: ActiveTime::default(),
         }
     }
@@ -149,8 +153,8 @@ impl State {
     pub fn apply(&mut self, fact: &Fact, at: Timestamp) {
         match fact {
             Fact::SessionStarted(started) => self.start(started, at),
-            Fact::SessionSuspended { .. } => {
-                self.status = Some(SessionStatus::Suspended);
+            Fact::SessionSuspended { cause } => {
+                self.status = Some(cause.status());
                 self.clock.pause(at);
             }
             Fact::SessionResumed { .. } => self.resume(at),
@@ -163,6 +167,8 @@ impl State {
             Fact::ToolAttemptStarted { call, attempt, effect, .. } => self.start_tool_attempt(*call, *attempt, *effect),
             Fact::ToolAttemptFinished { call, end, .. } => self.end_tool_attempt(*call, end.outcome),
             Fact::ToolCallFinished { op, end } => self.end_tool_call(*op, end),
+            Fact::ConfirmationRequested { op, request } => self.confirmations.ask(*op, request, at),
+            Fact::ConfirmationDecided { op, end } => self.confirmations.decide(*op, end, at),
             Fact::LimitReached { limit, .. } => self.limit = self.limit.or(Some(*limit)),
             Fact::RateLimited { .. } | Fact::HandedOver { .. } => {}
             Fact::SessionFinished(end) => self.status = Some(end.status),
@@ -260,9 +266,10 @@ impl State {
     }
 
     fn start_tool_attempt(&mut self, op: SpanId, number: u32, effect: Effect) {
-        if let Some(Open::Tool { attempt, attempts, .. }) = self.open.get_mut(&op) {
+        if let Some(Open::Tool { call, attempt, attempts, .. }) = self.open.get_mut(&op) {
             *attempt = Some((number, effect));
             *attempts = number;
+            self.confirmations.attempt(&call.call_id);
         }
     }
 
@@ -282,7 +289,8 @@ impl State {
     }
 
     fn end_tool_call(&mut self, op: SpanId, end: &ToolCallEnd) {
-        self.open.remove(&op);
+        let tool = self.open.remove(&op).and_then(Open::into_tool);
+        self.confirmations.call_ended(tool.as_deref(), end);
         if end.outcome == ToolOutcome::Lost {
             return; // a new operation of the same call follows
         }
@@ -319,6 +327,14 @@ impl State {
 }
 
 impl Open {
+    /// The tool that is called.
+    fn into_tool(self) -> Option<String> {
+        match self {
+            Self::Model { .. } => None,
+            Self::Tool { call, .. } => Some(call.tool),
+        }
+    }
+
     /// What is known of it if it is cut off now: its attempts, and the effect of one, under way
     /// or cut off, whose result nobody knows.
     pub fn cut(&self) -> Cut {

@@ -49,6 +49,8 @@ pub fn transcript(entries: &[Entry], prompt: &Prompt) -> Vec<Exchange> {
             | Fact::ToolAttemptStarted { .. }
             | Fact::ToolAttemptFinished { .. }
             | Fact::ToolCallFinished { .. }
+            | Fact::ConfirmationRequested { .. }
+            | Fact::ConfirmationDecided { .. }
             | Fact::RateLimited { .. }
             | Fact::LimitReached { .. }
             | Fact::HandedOver { .. }

@@ -166,6 +166,7 @@ fn build_tool(bank: &Bank, name: &str, config: &config::Tool) -> Arc<dyn Tool> {
         description: config.description.clone(),
         effect: Some(config.effect),
         confirm: Some(config.confirm),
+        confirm_expires: Some(config.confirm_expires),
         timeout: Some(config.timeout),
         scopes: Some(config.scopes.clone()),
         circuit: config.circuit.clone(),

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Refused,
+    Refused, Runtime,
     resume::{Taken, is_lost},
     spawn,
 };
@@ -57,6 +57,11 @@ impl SessionHandle {
     /// Asks it to stop.
     pub fn cancel(&self) {
         self.cancel.cancel();
+    }
+
+    /// Stops driving it here: another process took it over.
+    pub(super) fn lose(&self) {
+        self.lost.cancel();
     }
 
     /// Waits for its end or suspension. What is returned is durable.
@@ -108,15 +113,13 @@ impl Live {
     }
 
     /// The sessions that are driven now.
-    pub(super) fn driven(&self) -> Vec<SessionId> {
-        self.lock().sessions.keys().copied().collect()
+    pub(super) fn driven(&self) -> Vec<SessionHandle> {
+        self.lock().sessions.values().cloned().collect()
     }
 
-    /// Stops driving a session that another process took over.
-    pub(super) fn lose(&self, id: SessionId) {
-        if let Some(handle) = self.lock().sessions.get(&id) {
-            handle.lost.cancel();
-        }
+    /// Notes that a session that waits for a person was given back.
+    pub(super) fn given_back(&self, id: SessionId) {
+        self.lock().suspended.retain(|left| *left != id);
     }
 
     pub(super) fn find(&self, id: SessionId) -> Option<SessionHandle> {
@@ -142,9 +145,10 @@ impl Live {
 
 impl Place {
     /// Drives a session in a task of its own.
-    pub(super) fn drive(self, log: SessionLog, taken: Taken, suspend: CancellationToken) -> SessionHandle {
+    pub(super) fn drive(self, runtime: Runtime, log: SessionLog, taken: Taken) -> SessionHandle {
         let (told, verdict) = watch::channel(None);
         let (cancel, lost) = (CancellationToken::new(), CancellationToken::new());
+        let suspend = runtime.inner.draining.clone();
         let signals = session::Signals { cancel: cancel.clone(), suspend, lost: lost.clone() };
         let handle = SessionHandle { id: log.id(), cancel, lost, verdict };
         self.live.lock().sessions.insert(log.id(), handle.clone());
@@ -154,7 +158,12 @@ impl Place {
                 Err(error) if is_lost(&error) => Ok(Ended::TakenOver),
                 ended => ended,
             };
-            self.close(log.id(), &ended);
+            let id = log.id();
+            self.close(id, &ended);
+            if matches!(ended, Ok(Ended::AwaitingConfirmation(_))) {
+                drop(log);
+                runtime.let_go(id, &signals.cancel).await;
+            }
             // Nobody need wait for it.
             let _ = told.send(Some(ended));
         });
@@ -164,7 +173,7 @@ impl Place {
     fn close(self, id: SessionId, ended: &Result<Ended, StoreError>) {
         let mut table = self.live.lock();
         table.sessions.remove(&id);
-        if matches!(ended, Ok(Ended::Suspended)) {
+        if matches!(ended, Ok(Ended::Suspended | Ended::AwaitingConfirmation(_))) {
             table.suspended.push(id);
         }
     }

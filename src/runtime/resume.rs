@@ -7,13 +7,13 @@ use tokio::time::MissedTickBehavior;
 use super::{Refused, Runtime, SessionHandle, spawn};
 use crate::{
     core::{
-        Fact, Principal, SessionId, StreamId, Timestamp,
+        Fact, Principal, SessionId, SessionStatus, StreamId, Timestamp,
         id::ProcessId,
         lease::{LeaseEpoch, LeaseGrant},
         port::{StoreError, StoreErrorKind},
     },
     journal::SessionLog,
-    session::{PromptError, SessionReport, beginning, own_prompt, take_up},
+    session::{PromptError, SessionReport, beginning, own_prompt},
 };
 
 /// Sessions taken up in one round at the most: a restart after a crash must not be a stampede.
@@ -28,6 +28,9 @@ pub enum NotResumed {
     /// It has ended.
     #[error("{0} has ended")]
     Ended(SessionId),
+    /// It waits for a person.
+    #[error("{0} waits for a person: `glassbox session confirm {0}` decides")]
+    Waiting(SessionId),
     /// Somebody drives it.
     #[error("{session} is driven by {owner} until {until} at least")]
     Held {
@@ -81,24 +84,18 @@ impl Runtime {
 
     async fn take_over(&self, id: SessionId, with: Option<Fact>) -> Result<SessionHandle, NotResumed> {
         let place = self.inner.live.reserve()?;
-        let lease = self.acquire(id).await?;
-        match self.reopen(id, lease).await {
-            Ok((log, taken)) => {
-                take_up(&log);
-                if let Some(fact) = with {
-                    log.record(fact);
-                }
-                log.flush().await?;
-                Ok(place.drive(log, taken, self.inner.draining.clone()))
-            }
-            Err(why) => {
-                self.release(id).await;
-                Err(why)
-            }
+        let (log, taken) = self.take(id).await?;
+        let idle = log.read(|state| state.status() == Some(SessionStatus::AwaitingConfirmation));
+        if with.is_none() && idle && log.read(|state| state.waiting().next().is_some()) {
+            drop(log);
+            self.inner.signals.leave(id);
+            self.release(id).await;
+            return Err(NotResumed::Waiting(id));
         }
+        Ok(self.drive_on(place, log, taken, with.into_iter().collect()).await?)
     }
 
-    async fn acquire(&self, id: SessionId) -> Result<LeaseEpoch, NotResumed> {
+    pub(super) async fn acquire(&self, id: SessionId) -> Result<LeaseEpoch, NotResumed> {
         let (now, process) = (self.inner.journal.clock().now(), self.inner.journal.process());
         let until = now.plus(self.inner.lease);
         match self.on_store(move |store| store.acquire(id, process, now, until)).await? {
@@ -108,7 +105,7 @@ impl Runtime {
     }
 
     /// Reads the journal after the lease was granted: what was written before then is all.
-    async fn reopen(&self, id: SessionId, lease: LeaseEpoch) -> Result<(SessionLog, Taken), NotResumed> {
+    pub(super) async fn reopen(&self, id: SessionId, lease: LeaseEpoch) -> Result<(SessionLog, Taken), NotResumed> {
         let entries = self.on_store(move |store| store.load(StreamId::Session(id))).await?;
         let Some(started) = beginning(&entries).cloned() else { return Err(NotResumed::Unknown(id)) };
         if SessionReport::of(&entries).is_some_and(|report| report.status.is_final()) {
@@ -137,8 +134,9 @@ impl Runtime {
         self.on_store(move |store| store.expired(now)).await
     }
 
-    /// Sends again the traces that did not arrive, takes up what nobody drives and erases what
-    /// was kept long enough, round after round, until the process stops.
+    /// Sends again the traces that did not arrive, takes up what nobody drives, ends what nobody
+    /// decided in time and erases what was kept long enough, round after round, until the
+    /// process stops.
     pub fn keep_sessions(&self) {
         self.send_again();
         self.keep_retention();
@@ -149,7 +147,10 @@ impl Runtime {
             loop {
                 tokio::select! {
                     () = runtime.inner.draining.cancelled() => return,
-                    _ = rounds.tick() => runtime.take_up_orphans().await,
+                    _ = rounds.tick() => {
+                        runtime.take_up_orphans().await;
+                        runtime.expire_waiting().await;
+                    }
                 }
             }
         });
@@ -194,14 +195,16 @@ impl Runtime {
     }
 
     async fn renew(&self) {
-        let sessions = self.inner.live.driven();
-        if sessions.is_empty() {
+        let driven = self.inner.live.driven();
+        if driven.is_empty() {
             return;
         }
+        let sessions: Vec<_> = driven.iter().map(SessionHandle::id).collect();
         let process = self.inner.journal.process();
         let until = self.inner.journal.clock().now().plus(self.inner.lease);
         match self.on_store(move |store| store.renew(process, &sessions, until)).await {
-            Ok(lost) => lost.into_iter().for_each(|id| self.inner.live.lose(id)),
+            // The handles of before: the session may have been given back and taken again meanwhile.
+            Ok(lost) => driven.iter().filter(|handle| lost.contains(&handle.id())).for_each(SessionHandle::lose),
             // The next beat tries again; the lease outlives two that fail.
             Err(error) => tracing::warn!(target: "glassbox", %error, "leases could not be renewed"),
         }

@@ -79,6 +79,25 @@ impl Signals {
         }
     }
 
+    /// Lets go of a session that was adopted and does not go on here after all.
+    pub(super) fn leave(&self, session: SessionId) {
+        self.metrics.leave(session);
+        if let Some(lines) = &self.lines {
+            lines.leave(session);
+        }
+        if let Some(pipeline) = &self.pipeline {
+            pipeline.forget(session);
+        }
+    }
+
+    /// Forgets a session that waited for a person: it is decided, perhaps elsewhere.
+    pub(super) fn abandon(&self, session: SessionId) {
+        self.metrics.forget_waiting(session);
+        if let Some(pipeline) = &self.pipeline {
+            pipeline.forget_sent(session);
+        }
+    }
+
     /// The sinks for the journal's writer, in their order.
     pub(super) fn sinks(&self) -> Vec<Box<dyn Sink>> {
         let spans = self.pipeline.as_ref().map(Pipeline::sink);

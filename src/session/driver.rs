@@ -6,6 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     agent::{Agent, hash_of},
+    report::PendingConfirmation,
     tools::run_tools,
 };
 use crate::{
@@ -37,6 +38,8 @@ pub enum Ended {
     Finished(Box<SessionEnd>),
     /// It will go on later.
     Suspended,
+    /// It goes on once a person has decided on these calls.
+    AwaitingConfirmation(Vec<PendingConfirmation>),
     /// It goes on in another process.
     TakenOver,
 }
@@ -67,6 +70,8 @@ pub async fn drive(
         let around = Surroundings { now: log.now(), tools_unavailable: agent.tools_unavailable(principal) };
         match log.read(|state| decide(state, prompt, around)) {
             Step::Finish(facts) => return finish(log, facts).await,
+            Step::AwaitConfirmation if signals.cancel.is_cancelled() => log.record(cancel_requested()),
+            Step::AwaitConfirmation => return await_confirmation(log).await,
             Step::Stop => return Ok(Ended::Suspended),
             Step::CallModel { .. } | Step::RunTools(_) if signals.suspend.is_cancelled() => {
                 return suspend(log).await;
@@ -99,6 +104,17 @@ async fn suspend(log: &SessionLog) -> Result<Ended, StoreError> {
     Ok(Ended::Suspended)
 }
 
+/// Nobody is shown what waits before it is durable.
+async fn await_confirmation(log: &SessionLog) -> Result<Ended, StoreError> {
+    log.record(Fact::SessionSuspended { cause: SuspendCause::Confirmation });
+    log.flush().await?;
+    Ok(Ended::AwaitingConfirmation(log.read(PendingConfirmation::all)))
+}
+
+fn cancel_requested() -> Fact {
+    Fact::CancelRequested { by: Sensitive::from("caller") }
+}
+
 /// Runs one step under the session's deadline and its cancellation. A step that is interrupted
 /// is dropped, which closes its open operations as cancelled; then the fact says why.
 async fn interruptible(log: &SessionLog, signals: &Signals, work: impl Future<Output = ()>) {
@@ -111,7 +127,7 @@ async fn interruptible(log: &SessionLog, signals: &Signals, work: impl Future<Ou
     };
     match interruption {
         Interruption::Lost => {}
-        Interruption::Cancelled => log.record(Fact::CancelRequested { by: Sensitive::from("caller") }),
+        Interruption::Cancelled => log.record(cancel_requested()),
         Interruption::Deadline => {
             let value = log.read(|state| state.active_ms(log.now()));
             log.record(Fact::LimitReached { limit: Limit::Deadline, value });

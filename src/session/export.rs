@@ -140,6 +140,8 @@ fn texts_of(fact: &Fact) -> [Option<BlobHash>; 3] {
         | Fact::ToolCallStarted { .. }
         | Fact::ToolAttemptStarted { .. }
         | Fact::ToolAttemptFinished { .. }
+        | Fact::ConfirmationRequested { .. }
+        | Fact::ConfirmationDecided { .. }
         | Fact::LimitReached { .. }
         | Fact::HandedOver { .. }
         | Fact::SessionFinished(_)

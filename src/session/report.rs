@@ -1,14 +1,50 @@
 //! A session as callers see it, the same in the API and on the command line.
 
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use crate::{
     core::{
-        EndReason, Entry, Fact, SessionId, SessionStatus, Timestamp, TraceId, Usage,
+        BlobHash, EndReason, Entry, Fact, SessionId, SessionStatus, Timestamp, TraceId, Usage,
         fact::{SessionEnd, SessionStarted, SessionSummary},
     },
-    machine::State,
+    machine::{State, state::Confirmation},
 };
+
+/// A call that waits for a person.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PendingConfirmation {
+    /// The call.
+    pub call_id: String,
+    /// The tool.
+    pub tool: String,
+    /// What it would be called with.
+    pub arguments: Value,
+    /// The hash of that, to be given back with the decision.
+    pub arguments_hash: BlobHash,
+    /// When it was asked, RFC 3339.
+    pub requested_at: String,
+    /// When it can no longer be agreed to, RFC 3339.
+    pub expires_at: String,
+}
+
+impl PendingConfirmation {
+    /// All calls of a session that wait; none while it runs, for then they are not yet on show.
+    pub fn all(state: &State) -> Vec<Self> {
+        if state.status() != Some(SessionStatus::AwaitingConfirmation) {
+            return Vec::new();
+        }
+        let show = |asked: &Confirmation| Self {
+            call_id: asked.request.call_id.clone(),
+            tool: asked.request.tool.clone(),
+            arguments: asked.request.arguments.clone(),
+            arguments_hash: asked.request.arguments_hash,
+            requested_at: asked.asked.to_string(),
+            expires_at: asked.request.expires.to_string(),
+        };
+        state.waiting().map(show).collect()
+    }
+}
 
 /// What is known of a session.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -35,6 +71,8 @@ pub struct SessionReport {
     pub explanation: Option<String>,
     /// Whether the answer was given without tools because all were unavailable.
     pub degraded: bool,
+    /// Calls that wait for a person.
+    pub pending_confirmations: Vec<PendingConfirmation>,
     /// Steps that have their reply.
     pub total_steps: u32,
     /// Tokens so far.
@@ -48,7 +86,7 @@ pub struct SessionReport {
     /// Active time in milliseconds.
     pub active_ms: u64,
     /// What the caller sent along.
-    pub metadata: serde_json::Map<String, serde_json::Value>,
+    pub metadata: Map<String, Value>,
     /// Whose it is; not shown.
     #[serde(skip)]
     pub owner: String,
@@ -117,6 +155,7 @@ impl SessionReport {
             partial: None,
             explanation: None,
             degraded: false,
+            pending_confirmations: PendingConfirmation::all(state),
             total_steps: state.steps(),
             usage: *state.usage(),
             tools_called: state.tools_called().to_vec(),

@@ -56,7 +56,13 @@ pub fn own_prompt(store: &dyn Store, started: &SessionStarted) -> Result<Prompt,
 /// Records that this process goes on with the session, and closes what ended with the process
 /// before: attempts and calls that were under way are lost, an unsafe one has an unknown outcome.
 pub fn take_up(log: &SessionLog) {
-    log.record(Fact::SessionResumed { process: log.journal().process().to_string() });
+    take_up_because(log, Vec::new());
+}
+
+/// The same, with the facts that make it go on: they stand together or not at all.
+pub fn take_up_because(log: &SessionLog, mut because: Vec<Fact>) {
+    because.push(Fact::SessionResumed { process: log.journal().process().to_string() });
+    log.record_all(because);
     let open: Vec<_> = log.read(|state| state.open().iter().map(|(id, open)| (*id, open.clone())).collect());
     for (id, open) in open {
         close(log, id, open);

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt as _, stream};
 
-use super::agent::Agent;
+use super::{agent::Agent, confirm};
 use crate::{
     core::{
-        Effect, Fact, Fault, Principal, Sensitive, SpanId, ToolCall, ToolOutcome,
+        Effect, Fact, Fault, Principal, Sensitive, ToolCall, ToolOutcome,
         fact::{Observation, ToolCallBegin, ToolCallEnd},
         message::estimate_tokens,
         op::unknown_outcome_text,
-        port::{ToolContext, ToolReply},
+        port::{ToolContext, ToolReply, TraceContext},
     },
     journal::SessionLog,
     policy::{Limited, ToolInput, ToolVerdict, whole_seconds},
@@ -31,6 +31,9 @@ pub(super) async fn run_tools(log: &SessionLog, agent: &Agent, principal: &Arc<P
 }
 
 async fn run_call(log: &SessionLog, agent: &Agent, principal: &Arc<Principal>, call: ToolCall) {
+    if confirm::waits(log, agent, &call, &context(log, log.root(), principal, &call.id)) {
+        return;
+    }
     let begin = ToolCallBegin {
         step: log.read(|state| state.steps()),
         call_id: call.id.clone(),
@@ -40,8 +43,8 @@ async fn run_call(log: &SessionLog, agent: &Agent, principal: &Arc<Principal>, c
     };
     let had_effect = log
         .observe(begin, |op| async move {
-            let context = context(log, op, principal, &call.id);
-            match admit(log, agent, &call, &context) {
+            let context = context(log, log.trace(op), principal, &call.id);
+            match confirm::clear(log, agent, &call, &context) {
                 Err(refusal) => (refused(call.id, refusal), false),
                 Ok(admitted) => {
                     let input = input(admitted, principal, call.id);
@@ -60,7 +63,12 @@ async fn run_call(log: &SessionLog, agent: &Agent, principal: &Arc<Principal>, c
 }
 
 /// The way into the tool; a call that comes too often is recorded as such.
-fn admit(log: &SessionLog, agent: &Agent, call: &ToolCall, context: &ToolContext) -> Result<Admitted, Refusal> {
+pub(super) fn admit(
+    log: &SessionLog,
+    agent: &Agent,
+    call: &ToolCall,
+    context: &ToolContext,
+) -> Result<Admitted, Refusal> {
     agent.tools.admit_by(call, context, |spec| {
         agent.policy.limits.check(spec.name(), &context.principal.id).map_err(|limited| {
             let wait_ms = u64::try_from(limited.wait.as_millis()).unwrap_or(u64::MAX);
@@ -70,14 +78,14 @@ fn admit(log: &SessionLog, agent: &Agent, call: &ToolCall, context: &ToolContext
     })
 }
 
-fn context(log: &SessionLog, op: SpanId, principal: &Arc<Principal>, call_id: &str) -> ToolContext {
+fn context(log: &SessionLog, trace: TraceContext, principal: &Arc<Principal>, call_id: &str) -> ToolContext {
     ToolContext {
         principal: principal.clone(),
         session: log.id(),
         call_id: call_id.to_owned(),
         idempotency_key: format!("{}:{call_id}", log.id()),
         attempt: 1,
-        trace: log.trace(op),
+        trace,
     }
 }
 

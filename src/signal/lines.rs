@@ -29,7 +29,7 @@ use self::{
     lane::{Ended, Lane},
 };
 use super::{hash::KeyedHash, memory::Memory};
-use crate::core::{Entry, Sink};
+use crate::core::{Entry, SessionId, Sink};
 
 /// Where lines go.
 pub enum Output {
@@ -103,6 +103,11 @@ impl Lines {
     /// written. Call it before the first new fact of a session that is driven on here.
     pub fn adopt(&self, entries: &[Entry]) {
         self.inner.sessions().adopt(entries, |started| fold::identify(&self.inner.hash, started));
+    }
+
+    /// Forgets a session that was taken up and is driven here no longer.
+    pub fn leave(&self, session: SessionId) {
+        self.inner.sessions().leave(session);
     }
 
     /// Writes all lines that wait and ends, after the last fact was published. Blocks up to

@@ -31,6 +31,16 @@ pub(super) struct Open<I> {
     pub(super) last_model: Option<String>,
     models: HashMap<SpanId, OpenModelCall>,
     tools: HashMap<SpanId, OpenToolCall>,
+    confirmations: HashMap<SpanId, OpenConfirmation>,
+}
+
+/// A call that waits for a person. Its arguments are not kept.
+#[derive(Debug)]
+pub(super) struct OpenConfirmation {
+    pub(super) step: u32,
+    /// The tool, which is a configured one.
+    pub(super) tool: String,
+    pub(super) started: Timestamp,
 }
 
 /// A model call that has begun.
@@ -88,6 +98,11 @@ impl<I> Memory<I> {
         }
     }
 
+    /// Forgets a session that is driven here no longer, though no fact says so.
+    pub(super) fn leave(&mut self, session: SessionId) {
+        self.sessions.remove(&session);
+    }
+
     /// Notes what a fact opens. Called before the fact is folded.
     pub(super) fn open(&mut self, entry: &Entry, identify: impl FnOnce(&SessionStarted) -> I) {
         let Some(session) = entry.stream.session() else { return };
@@ -117,12 +132,17 @@ impl<I> Memory<I> {
                     open.attempts += 1;
                 }
             }
+            Fact::ConfirmationRequested { op, request } => {
+                let (step, tool) = (request.step, request.tool.clone());
+                self.entry(session).confirmations.insert(*op, OpenConfirmation { step, tool, started: entry.at });
+            }
             Fact::SessionSuspended { .. }
             | Fact::CancelRequested { .. }
             | Fact::ModelAttemptFinished { .. }
             | Fact::ModelCallFinished { .. }
             | Fact::ToolAttemptFinished { .. }
             | Fact::ToolCallFinished { .. }
+            | Fact::ConfirmationDecided { .. }
             | Fact::RateLimited { .. }
             | Fact::LimitReached { .. }
             | Fact::HandedOver { .. }
@@ -161,6 +181,11 @@ impl<I> Memory<I> {
                     open.tools.remove(op);
                 }
             }
+            Fact::ConfirmationDecided { op, .. } => {
+                if let Some(open) = self.sessions.get_mut(&session) {
+                    open.confirmations.remove(op);
+                }
+            }
             Fact::SessionStarted(_)
             | Fact::SessionResumed { .. }
             | Fact::CancelRequested { .. }
@@ -168,6 +193,7 @@ impl<I> Memory<I> {
             | Fact::ModelAttemptStarted { .. }
             | Fact::ToolCallStarted { .. }
             | Fact::ToolAttemptStarted { .. }
+            | Fact::ConfirmationRequested { .. }
             | Fact::RateLimited { .. }
             | Fact::LimitReached { .. }
             | Fact::HandedOver { .. }
@@ -185,6 +211,7 @@ impl<I> Memory<I> {
             last_model: None,
             models: HashMap::new(),
             tools: HashMap::new(),
+            confirmations: HashMap::new(),
         })
     }
 
@@ -201,6 +228,11 @@ impl<I> Open<I> {
     /// A model call of it that has begun.
     pub(super) fn model_call(&self, op: SpanId) -> Option<&OpenModelCall> {
         self.models.get(&op)
+    }
+
+    /// A call of it that waits for a person.
+    pub(super) fn confirmation(&self, op: SpanId) -> Option<&OpenConfirmation> {
+        self.confirmations.get(&op)
     }
 
     /// A tool call of it that has begun.

@@ -9,6 +9,7 @@ mod fold;
 mod series;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 use std::{
     fmt,
@@ -21,10 +22,10 @@ use prometheus::{
     process_collector::ProcessCollector,
 };
 
-use self::{fold::Sessions, series::Series};
+use self::{fold::Sessions, series::Series, waiting::Waiting};
 use super::memory::Memory;
 use crate::core::{
-    Entry, Sink,
+    Entry, SessionId, Sink,
     circuit::CircuitId,
     port::{JournalWatch, StoreErrorKind},
 };
@@ -61,6 +62,7 @@ struct Inner {
     registry: Registry,
     series: Series,
     sessions: Mutex<Sessions>,
+    waiting: Mutex<Waiting>,
     dropped: IntCounterVec,
     spans: IntCounter,
     commits: IntCounter,
@@ -93,6 +95,7 @@ impl Metrics {
         let inner = Inner {
             series,
             sessions: Mutex::new(Memory::new()),
+            waiting: Mutex::new(Waiting::new(series::gauge(&registry, &catalogue::CONFIRMATIONS_PENDING)?)),
             dropped,
             spans: series::counters(&registry, &catalogue::SPANS)?.with_label_values::<&str>(&[]),
             commits: series::counters(&registry, &catalogue::JOURNAL_COMMITS)?.with_label_values::<&str>(&[]),
@@ -117,6 +120,25 @@ impl Metrics {
         let series = &self.inner.series;
         let mut sessions = self.inner.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         sessions.adopt(entries, |started| series.session(&started.agent, &started.task_type));
+        self.inner.show_active(&sessions);
+        self.notice_waiting(entries);
+    }
+
+    /// Takes notice of the calls of a session that wait for a person, whoever asked.
+    pub fn notice_waiting(&self, entries: &[Entry]) {
+        let mut waiting = self.inner.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.iter().for_each(|entry| waiting.apply(entry));
+    }
+
+    /// Forgets the calls of a session that wait for a person no longer, wherever that was decided.
+    pub fn forget_waiting(&self, session: SessionId) {
+        self.inner.waiting.lock().unwrap_or_else(PoisonError::into_inner).forget(session);
+    }
+
+    /// Forgets a session that was taken up and is driven here no longer.
+    pub fn leave(&self, session: SessionId) {
+        let mut sessions = self.inner.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.leave(session);
         self.inner.show_active(&sessions);
     }
 
@@ -179,6 +201,8 @@ impl Sink for MetricsSink {
             fold::count(&self.0.series, &mut sessions, entry);
         }
         self.0.show_active(&sessions);
+        let mut waiting = self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.iter().for_each(|entry| waiting.apply(entry));
     }
 }
 

@@ -95,6 +95,11 @@ pub const TOOL_EFFECT: &str = "glassbox.tool.effect";
 /// Tokens of the observation, estimated.
 pub const TOOL_RESULT_TOKENS: &str = "glassbox.tool.result_tokens";
 
+/// The name of the span of a call that waits for a person.
+pub const AWAIT_CONFIRMATION: &str = "await_confirmation";
+/// What became of a confirmation.
+pub const CONFIRMATION_DECISION: &str = "glassbox.confirmation.decision";
+
 /// Event: one attempt of a call ended.
 pub const EVENT_ATTEMPT: &str = "glassbox.attempt";
 /// The number of an attempt, from 1.

@@ -14,6 +14,7 @@ mod rejected;
 mod tail;
 
 use std::{
+    collections::HashMap,
     fmt,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -156,6 +157,9 @@ struct SpanSink {
 struct Fold {
     spans: SpanFold,
     tail: Option<Tail>,
+    /// Sessions that were suspended here, and the last fact of each that was published: the
+    /// spans up to there are on their way already.
+    suspended: HashMap<SessionId, u64>,
 }
 
 impl Config {
@@ -204,7 +208,7 @@ impl Pipeline {
     pub fn start_with_ack(config: Config, counters: SpanCounters, on_ack: Option<OnAck>) -> Result<Self, Error> {
         crypto::install();
         let resource = config.resource();
-        let fold = Fold { spans: SpanFold::new(), tail: config.tail.map(Tail::new) };
+        let fold = Fold { spans: SpanFold::new(), tail: config.tail.map(Tail::new), suspended: HashMap::new() };
         let lane = Arc::new(Lane::new(&config, counters));
         let ledger = Arc::new(Ledger::default());
         let on_ack: OnAck = {
@@ -237,12 +241,14 @@ impl Pipeline {
     }
 
     /// Reads the journal of a session that goes on here, before its next fact is published.
-    /// Sends the spans that it has closed so far once more, identical: nobody knows which of
-    /// them arrived before. What finds no room is counted as dropped.
+    /// Sends the spans that it has closed so far once more, identical, but for those that this
+    /// process sent itself before the session was suspended: of all others nobody knows which
+    /// arrived. What finds no room is counted as dropped.
     pub fn restore(&self, entries: &[Entry]) {
         let mut fold = lock(&self.fold);
         for entry in entries {
-            send(&mut fold, &self.ledger, &self.lane, entry);
+            let sent = entry.stream.session().and_then(|session| fold.suspended.get(&session).copied());
+            send(&mut fold, &self.ledger, &self.lane, entry, sent);
         }
     }
 
@@ -251,9 +257,18 @@ impl Pipeline {
         self.ledger.take_delivered()
     }
 
-    /// Drops what is held of a session that another process goes on with.
+    /// Drops what is held of a session until it is restored.
     pub fn forget(&self, session: SessionId) {
-        lock(&self.fold).spans.forget(session);
+        let mut fold = lock(&self.fold);
+        fold.spans.forget(session);
+        if let Some(tail) = &mut fold.tail {
+            tail.forget(session);
+        }
+    }
+
+    /// Forgets how far a suspended session was sent: it waits no longer, perhaps elsewhere.
+    pub fn forget_sent(&self, session: SessionId) {
+        lock(&self.fold).suspended.remove(&session);
     }
 
     /// Takes a span that is ended; false where it found no room and was counted as dropped.
@@ -304,19 +319,38 @@ impl Sink for SpanSink {
     fn publish(&mut self, entries: &[Arc<Entry>]) {
         let mut fold = lock(&self.fold);
         for entry in entries {
-            send(&mut fold, &self.ledger, &self.lane, entry);
+            send(&mut fold, &self.ledger, &self.lane, entry, None);
+            fold.note(entry);
         }
     }
 }
 
-/// Folds one fact and sends the span that it closes.
-fn send(fold: &mut Fold, ledger: &Ledger, lane: &Lane, entry: &Entry) {
+impl Fold {
+    /// Notes how far a session was published that is suspended, or was.
+    fn note(&mut self, entry: &Entry) {
+        let Some(session) = entry.stream.session() else { return };
+        if matches!(entry.fact, Fact::SessionFinished(_)) {
+            self.suspended.remove(&session);
+        } else if matches!(entry.fact, Fact::SessionSuspended { .. }) {
+            self.suspended.insert(session, entry.seq);
+            if let Some(tail) = &mut self.tail {
+                tail.forget(session);
+            }
+        } else if let Some(last) = self.suspended.get_mut(&session) {
+            *last = entry.seq;
+        }
+    }
+}
+
+/// Folds one fact and sends the span that it closes, unless that was `sent` up to a later fact.
+fn send(fold: &mut Fold, ledger: &Ledger, lane: &Lane, entry: &Entry, sent: Option<u64>) {
     let closed = fold.spans.apply(entry);
     let decided = match &mut fold.tail {
         Some(tail) => tail.take(entry, closed),
         None => closed.into_iter().collect(),
     };
-    for span in decided {
+    let again = sent.is_some_and(|seq| entry.seq <= seq);
+    for span in decided.into_iter().filter(|_| !again) {
         ledger.sent(span.span_context.trace_id(), span.span_context.span_id());
         lane.offer(span);
     }

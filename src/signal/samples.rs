@@ -8,8 +8,9 @@ use crate::core::{
     Arguments, BlobHash, Effect, EndReason, Entry, Fact, Limits, ModelReply, Principal, SessionId, SessionStatus,
     SpanId, StreamId, Timestamp, ToolOutcome, Usage,
     fact::{
-        AttemptEnd, CallPurpose, Language, ModelCall, ModelCallEnd, ModelInfo, ModelOutcome, Observation, PromptRef,
-        SessionEnd, SessionStarted, ToolCallBegin, ToolCallEnd, TraceStart,
+        AttemptEnd, CallPurpose, ConfirmationEnd, ConfirmationRequest, Decision, Language, ModelCall, ModelCallEnd,
+        ModelInfo, ModelOutcome, Observation, PromptRef, SessionEnd, SessionStarted, ToolCallBegin, ToolCallEnd,
+        TraceStart,
     },
 };
 
@@ -134,6 +135,34 @@ impl Journal {
             attempts,
         };
         self.push(Fact::ToolCallFinished { op, end: Box::new(end) });
+    }
+
+    pub(crate) fn asked(&mut self, step: u32, tool: &str) -> SpanId {
+        let op = self.next_op();
+        let hash = BlobHash::from_bytes([2; 32]);
+        self.push(Fact::ConfirmationRequested {
+            op,
+            request: Box::new(ConfirmationRequest {
+                step,
+                call_id: "call_1".into(),
+                tool: tool.into(),
+                arguments: serde_json::json!({"q": "secret argument"}),
+                arguments_hash: hash,
+                definition_hash: hash,
+                principal: Principal {
+                    id: "C-001".into(),
+                    scopes: Vec::new(),
+                    roles: Vec::new(),
+                    attributes: [("name".into(), "Ivan Petrov".into())].into(),
+                },
+                expires: self.now.plus(Duration::from_secs(3600)),
+            }),
+        })
+    }
+
+    pub(crate) fn decided(&mut self, op: SpanId, decision: Decision) {
+        let end = ConfirmationEnd { decision, by: "C-001".into(), comment: Some("secret comment".into()) };
+        self.push(Fact::ConfirmationDecided { op, end });
     }
 
     fn next_op(&self) -> SpanId {

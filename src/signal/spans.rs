@@ -113,6 +113,10 @@ impl SpanFold {
                 open.call(*call)?.attempt_finished(at, *attempt, end.outcome.label());
             }
             Fact::ToolCallFinished { op, end } => return open.end_tool(*op, at, end),
+            Fact::ConfirmationRequested { op, request } => {
+                open.begin(*op, OpenCall::confirmation(session, at, request));
+            }
+            Fact::ConfirmationDecided { op, end } => return open.end_confirmation(*op, at, end),
             Fact::SessionFinished(end) => return self.sessions.remove(&session).map(|open| open.close(at, end)),
         }
         None

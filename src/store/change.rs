@@ -48,7 +48,7 @@ impl<'a> Change<'a> {
                 self.born = (entry.seq == 0).then_some((started, entry.at));
                 self.status = Some(SessionStatus::Running);
             }
-            Fact::SessionSuspended { .. } => self.status = Some(SessionStatus::Suspended),
+            Fact::SessionSuspended { cause } => self.status = Some(cause.status()),
             Fact::SessionResumed { .. } => self.status = Some(SessionStatus::Running),
             Fact::SessionFinished(end) => {
                 self.status = Some(end.status);
@@ -63,6 +63,8 @@ impl<'a> Change<'a> {
             | Fact::ToolAttemptStarted { .. }
             | Fact::ToolAttemptFinished { .. }
             | Fact::ToolCallFinished { .. }
+            | Fact::ConfirmationRequested { .. }
+            | Fact::ConfirmationDecided { .. }
             | Fact::RateLimited { .. }
             | Fact::LimitReached { .. }
             | Fact::HandedOver { .. }

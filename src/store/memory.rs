@@ -268,7 +268,7 @@ impl Leases for Store {
         let held =
             |id: &SessionId| state.leases.get(id).and_then(|lease| lease.holder).is_some_and(|(_, until)| until > now);
         let mut rows: Vec<_> =
-            state.sessions.values().filter(|row| !row.status.is_final() && !held(&row.id)).map(age).collect();
+            state.sessions.values().filter(|row| row.status.goes_on_by_itself() && !held(&row.id)).map(age).collect();
         rows.sort_unstable();
         Ok(rows.into_iter().map(|(_, id)| id).collect())
     }

@@ -19,6 +19,8 @@ pub struct Overrides {
     pub effect: Option<Effect>,
     /// Whether a person must agree.
     pub confirm: Option<Confirm>,
+    /// How long a person may take to agree.
+    pub confirm_expires: Option<Duration>,
     /// The circuit breaker that it shares with others.
     pub circuit: Option<String>,
 }
@@ -32,6 +34,7 @@ impl Overrides {
         spec.timeout = self.timeout.unwrap_or(spec.timeout);
         spec.scopes = self.scopes.unwrap_or(spec.scopes);
         spec.effect = self.effect.unwrap_or(spec.effect);
+        spec.confirm_expires = self.confirm_expires.unwrap_or(spec.confirm_expires);
         spec.circuit = self.circuit.or(spec.circuit);
         spec.confirm = self.confirm.unwrap_or(spec.confirm);
         spec

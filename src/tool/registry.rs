@@ -203,6 +203,11 @@ impl ToolSet {
         self.tools.iter().map(|tool| tool.name())
     }
 
+    /// The spec of a tool as its code and configuration declare it.
+    pub fn spec(&self, name: &str) -> Option<&ToolSpec> {
+        self.tools.iter().find(|tool| tool.name() == name).map(|tool| tool.spec())
+    }
+
     /// Whether the agent has no tools at all.
     pub fn is_empty(&self) -> bool {
         self.tools.is_empty()

@@ -7,16 +7,16 @@ use glassbox::{
         ToolCall, ToolOutcome, TraceId, Usage,
         circuit::{CircuitCause, CircuitChange, CircuitId, CircuitState},
         fact::{
-            AttemptEnd, CallPurpose, EraseCause, HandoverCause, JOURNAL_VERSION, Language, Limit, ModelCall,
-            ModelCallEnd, ModelInfo, ModelOutcome, Observation, PromptRef, RateLimit, SessionEnd, SessionStarted,
-            SpanLink, SuspendCause, ToolCallBegin, ToolCallEnd, TraceStart,
+            AttemptEnd, CallPurpose, ConfirmationEnd, ConfirmationRequest, Decision, EraseCause, HandoverCause,
+            JOURNAL_VERSION, Language, Limit, ModelCall, ModelCallEnd, ModelInfo, ModelOutcome, Observation, PromptRef,
+            RateLimit, SessionEnd, SessionStarted, SpanLink, SuspendCause, ToolCallBegin, ToolCallEnd, TraceStart,
         },
     },
 };
 use serde_json::json;
 
 /// The number of kinds of fact; [`place`] does not compile without a new one.
-const KINDS: usize = 20;
+const KINDS: usize = 22;
 
 /// How a session of this id, principal and start begins.
 pub(crate) fn session_started(id: SessionId, principal: &str, agent: &str) -> Fact {
@@ -98,6 +98,13 @@ pub(crate) fn samples(id: SessionId) -> Vec<Fact> {
     facts.extend(model_facts());
     facts.extend(tool_facts());
     facts.extend([
+        confirmation_requested("call_1", Timestamp::from_nanos(5_000)),
+        Fact::ConfirmationDecided {
+            op: span(3),
+            end: ConfirmationEnd {
+                decision: Decision::Denied, by: "C-002".into(), comment: sensitive("не надо")
+            },
+        },
         Fact::SessionSuspended { cause: SuspendCause::Journal },
         Fact::SessionResumed { process: "proc_00".to_owned() },
         Fact::CancelRequested { by: "signal".into() },
@@ -111,6 +118,28 @@ pub(crate) fn samples(id: SessionId) -> Vec<Fact> {
         session_finished(SessionStatus::BudgetExceeded, Some(EndReason::TokenBudget)),
     ]);
     facts
+}
+
+/// A call that waits for a person until then.
+pub(crate) fn confirmation_requested(call_id: &str, expires: Timestamp) -> Fact {
+    Fact::ConfirmationRequested {
+        op: span(3),
+        request: Box::new(ConfirmationRequest {
+            step: 1,
+            call_id: call_id.to_owned(),
+            tool: "transfer".to_owned(),
+            arguments: json!({"to": "Айгерим", "amount": 0.1, "z": 5e-324}),
+            arguments_hash: hash(6),
+            definition_hash: hash(7),
+            principal: Principal {
+                id: "C-001".to_owned(),
+                scopes: Vec::new(),
+                roles: Vec::new(),
+                attributes: [].into(),
+            },
+            expires,
+        }),
+    }
 }
 
 fn model_facts() -> [Fact; 4] {
@@ -229,6 +258,8 @@ const fn place(fact: &Fact) -> usize {
         Fact::ProcessStopped { .. } => 16,
         Fact::RateLimited { .. } => 17,
         Fact::CircuitChanged(_) => 18,
+        Fact::ConfirmationRequested { .. } => 20,
+        Fact::ConfirmationDecided { .. } => 21,
         Fact::SessionsErased { .. } => 19,
     }
 }

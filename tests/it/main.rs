@@ -7,6 +7,8 @@ mod circuits;
 mod cli;
 mod collector;
 mod config;
+mod confirm_process;
+mod confirmations;
 mod crash;
 mod dependencies;
 mod docs;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use glassbox::{
-    core::{Entry, Fact, SessionId, SpanId, StreamId, Timestamp, port::TraceContext},
+    core::{Entry, Fact, SessionId, SpanId, StreamId, Timestamp, fact::SuspendCause, port::TraceContext},
     signal::{
         otlp::{Compression, Config, Counts, OnAck, Pipeline, Protocol, SpanCounters},
         spans::context,
@@ -95,7 +95,7 @@ async fn a_session_arrives_once(protocol: Protocol) {
     let counts = shutdown(&pipeline, LONG).await;
 
     let spans = collector.spans();
-    assert_eq!(spans.len(), 3);
+    assert_eq!(spans.len(), 3, "{counts:?}");
     let root = by_name(&spans, "invoke_agent bank");
     for name in ["chat claude-x", "execute_tool lookup"] {
         assert_eq!(by_name(&spans, name).parent_span_id, root.span_id);
@@ -282,6 +282,32 @@ async fn spans_of_tracing_join_the_context_that_they_are_opened_in() {
     let keys: Vec<_> = query.attributes.iter().map(|attribute| attribute.key.as_str()).collect();
     assert_eq!(keys, ["rows", "text"]);
     assert!(format!("{:?}", query.attributes[1]).len() < 2000, "strings are capped");
+}
+
+#[tokio::test]
+async fn a_session_that_waited_here_sends_nothing_twice() {
+    let collector = Collector::start(Manner::Accept).await;
+    let pipeline = Pipeline::start(config(&collector, Protocol::Grpc), counters()).unwrap();
+    let mut facts: Vec<_> = journal().into_iter().map(|entry| entry.fact).collect();
+    let waits = facts.len() - 1;
+    facts.insert(waits, Fact::SessionSuspended { cause: SuspendCause::Confirmation });
+    facts.insert(waits + 1, Fact::SessionResumed { process: "proc_1".into() });
+    let stream = journal()[0].stream;
+    let at = |seq| Timestamp::from_nanos((seq + 1) * 1_000_000);
+    let journal: Vec<_> = (0..).zip(facts).map(|(seq, fact)| Entry { stream, seq, at: at(seq), fact }).collect();
+    let (before, after) = journal.split_at(waits + 1);
+    let publish = |entries: &[Entry]| {
+        pipeline.sink().publish(&entries.iter().cloned().map(Arc::new).collect::<Vec<_>>());
+    };
+    publish(before);
+    pipeline.forget(stream.session().unwrap());
+    pipeline.restore(before);
+    publish(after);
+    shutdown(&pipeline, LONG).await;
+    let spans = collector.spans();
+    assert_eq!(spans.len(), 3, "each once: {:?}", spans.iter().map(|span| &span.name).collect::<Vec<_>>());
+    let root = by_name(&spans, "invoke_agent bank");
+    assert_eq!(root.events.len(), 2, "suspended and resumed are on the root");
 }
 
 #[tokio::test]

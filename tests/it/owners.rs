@@ -42,6 +42,7 @@ fn planned(name: &str, effect: Effect, delay_ms: u64) -> PlannedTool {
     let plan = ToolPlan {
         effect,
         confirm: Default::default(),
+        confirm_expires_ms: None,
         schema,
         timeout_ms: Some(60_000),
         scopes: vec![],

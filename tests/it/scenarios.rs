@@ -18,7 +18,7 @@ use glassbox::{
     journal::Journal,
     machine::State,
     policy::{Act, Policy, ToolRate},
-    session::{Ended, Signals, drive},
+    session::{Ended, Say, Signals, Standing, decided, drive, expiries, take_up_because, weigh},
     store::memory,
 };
 use serde::Deserialize;
@@ -48,6 +48,9 @@ struct Scenario {
     /// Cancelled from outside at this time.
     #[serde(default)]
     cancel_ms: Option<u64>,
+    /// What people say while it waits for them.
+    #[serde(default)]
+    decisions: Vec<DecisionPlan>,
     script: String,
     /// The journal, a line a fact.
     journal: Vec<String>,
@@ -69,6 +72,44 @@ struct Scenario {
     /// Active time, which in paused time is exact.
     #[serde(default)]
     active_ms: u64,
+}
+
+/// Somebody does something with a session that waits, at a time from its start.
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+struct DecisionPlan {
+    at_ms: u64,
+    #[serde(default)]
+    approve: Option<String>,
+    #[serde(default)]
+    deny: Option<String>,
+    #[serde(default)]
+    comment: Option<String>,
+    #[serde(default)]
+    cancel: bool,
+}
+
+impl DecisionPlan {
+    /// The facts that it leads to.
+    fn facts(&self, state: &State, now: glassbox::core::Timestamp) -> Vec<Fact> {
+        if self.cancel {
+            return vec![Fact::CancelRequested { by: "caller".into() }];
+        }
+        let mut facts = expiries(state, now);
+        if let Some(call_id) = self.approve.as_ref().or(self.deny.as_ref()) {
+            let say = Say {
+                call_id: call_id.clone(),
+                approve: self.approve.is_some(),
+                by: "C-002".into(),
+                comment: self.comment.clone().map(Into::into),
+                arguments_hash: None,
+            };
+            if let Ok(Standing::Open(op)) = weigh(state, &say, now) {
+                facts.push(decided(op, say));
+            }
+        }
+        facts
+    }
 }
 
 #[derive(Deserialize, Debug, Default)]
@@ -145,6 +186,12 @@ fn line(fact: &Fact) -> String {
             format!("tool_attempt_finished {attempt} {}", end.outcome.label())
         }
         Fact::ToolCallFinished { end, .. } => format!("tool_call_finished {} {}", end.call_id, end.outcome.label()),
+        Fact::ConfirmationRequested { request, .. } => {
+            format!("confirmation_requested {} {} {}", request.call_id, request.tool, request.arguments)
+        }
+        Fact::ConfirmationDecided { end, .. } => {
+            format!("confirmation_decided {} by {}", end.decision.label(), end.by.expose())
+        }
         Fact::RateLimited { limit, tool, wait_ms } => {
             format!("rate_limited {} {} {wait_ms}ms", limit.label(), tool.as_deref().unwrap_or("-"))
         }
@@ -206,7 +253,26 @@ async fn play(scenario: &Scenario) -> (Vec<Entry>, Vec<Entry>, Ended) {
     let signals = Signals::default();
     let principal = Arc::new(world::principal());
     let prompt = agent.prompt(&principal);
-    let driving = drive(&log, &agent, &prompt, &principal, &signals);
+    let begun = tokio::time::Instant::now();
+    let driving = async {
+        let mut decisions = scenario.decisions.iter();
+        loop {
+            let ended = drive(&log, &agent, &prompt, &principal, &signals).await;
+            if !matches!(ended, Ok(Ended::AwaitingConfirmation(_))) {
+                return ended;
+            }
+            loop {
+                let Some(plan) = decisions.next() else { return ended };
+                tokio::time::sleep_until(begun + Duration::from_millis(plan.at_ms)).await;
+                let facts = log.read(|state| plan.facts(state, log.now()));
+                if plan.cancel || log.read(|state| state.waiting().count()) == facts.len() {
+                    take_up_because(&log, facts);
+                    break;
+                }
+                log.record_all(facts);
+            }
+        }
+    };
     let ended = match scenario.cancel_ms {
         None => driving.await,
         Some(at) => {

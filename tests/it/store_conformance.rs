@@ -397,4 +397,12 @@ fn sessions_that_nobody_drives_are_found(store: &dyn Kept) {
     assert_eq!(store.expired(at(200)), Ok(vec![session(1), session(2), session(6)]));
     store.release(session(3), process(1)).expect("writable");
     assert_eq!(store.expired(at(200)), Ok(vec![session(1), session(2), session(3), session(6)]));
+    // One that waits for a person does not go on by itself; it does once that is decided.
+    let waits = Fact::SessionSuspended { cause: SuspendCause::Confirmation };
+    append(store, write(session(6), 1, vec![facts::confirmation_requested("call_1", at(5000)), waits]));
+    assert_eq!(store.expired(at(200)), Ok(vec![session(1), session(2), session(3)]));
+    let waiting = SessionFilter { status: Some(SessionStatus::AwaitingConfirmation), ..SessionFilter::default() };
+    assert_eq!(ids(store, &waiting), [session(6)]);
+    append(store, write(session(6), 3, vec![Fact::SessionResumed { process: "proc_1".to_owned() }]));
+    assert_eq!(store.expired(at(200)), Ok(vec![session(1), session(2), session(3), session(6)]));
 }

@@ -67,6 +67,8 @@ pub struct ToolPlan {
     pub effect: Effect,
     #[serde(default)]
     pub confirm: Confirm,
+    #[serde(default)]
+    pub confirm_expires_ms: Option<u64>,
     #[serde(default = "no_arguments")]
     pub schema: Value,
     #[serde(default)]
@@ -120,6 +122,9 @@ impl PlannedTool {
             .effect(plan.effect)
             .confirm(plan.confirm)
             .scopes(plan.scopes);
+        if let Some(time) = plan.confirm_expires_ms {
+            spec = spec.confirm_expires(Duration::from_millis(time));
+        }
         if let Some(timeout) = plan.timeout_ms {
             spec = spec.timeout(Duration::from_millis(timeout));
         }

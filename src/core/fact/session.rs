@@ -120,14 +120,28 @@ pub enum SuspendCause {
     Drain,
     /// The journal could not write.
     Journal,
+    /// A call waits for a person.
+    Confirmation,
 }
 
 impl SuspendCause {
+    /// Every cause.
+    pub const ALL: [Self; 3] = [Self::Drain, Self::Journal, Self::Confirmation];
+
+    /// Where the session stands meanwhile.
+    pub const fn status(self) -> SessionStatus {
+        match self {
+            Self::Drain | Self::Journal => SessionStatus::Suspended,
+            Self::Confirmation => SessionStatus::AwaitingConfirmation,
+        }
+    }
+
     /// The word that users see.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Drain => "drain",
             Self::Journal => "journal",
+            Self::Confirmation => "confirmation",
         }
     }
 }

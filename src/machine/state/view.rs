@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Open, State};
+use super::{Confirmation, Open, State};
 use crate::{
     core::{
         FaultKind, Limits, Message, SessionStatus, SpanId, Timestamp, ToolCall, Usage,
@@ -58,6 +58,21 @@ impl State {
     /// Calls of the last reply that have no result yet, in call order.
     pub fn unanswered_calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.pending.iter().filter(|pending| pending.result.is_none()).map(|pending| &pending.call)
+    }
+
+    /// What a person was asked of this call.
+    pub fn confirmation(&self, call_id: &str) -> Option<&Confirmation> {
+        self.confirmations.get(call_id)
+    }
+
+    /// Calls that wait for a person.
+    pub fn waiting(&self) -> impl Iterator<Item = &Confirmation> {
+        self.confirmations.waiting()
+    }
+
+    /// Whether a call of this tool may or may not have happened: the next needs a person.
+    pub fn is_doubtful(&self, tool: &str) -> bool {
+        self.confirmations.is_doubtful(tool)
     }
 
     /// The answer, once the model gave it.

@@ -6,7 +6,7 @@
 use crate::core::{
     SessionStatus, ToolOutcome,
     circuit::{CircuitCause, CircuitKind, CircuitState},
-    fact::{CallPurpose, HandoverCause, Limit, ModelOutcome, RateLimit, SuspendCause},
+    fact::{CallPurpose, Decision, HandoverCause, Limit, ModelOutcome, RateLimit, SuspendCause},
     outcome::EndReason,
 };
 
@@ -182,6 +182,24 @@ pub const EVENTS: &[Event] = &[
         ],
     },
     Event {
+        name: "confirmation_requested",
+        meaning: "A tool call waits for a person.",
+        scope: Scope::Session,
+        fields: &[STEP, TOOL, field("expires_at", Shape::Timestamp, "from when on nobody can agree any more")],
+    },
+    Event {
+        name: "confirmation_decided",
+        meaning: "The waiting for a person ended.",
+        scope: Scope::Session,
+        fields: &[
+            STEP,
+            TOOL,
+            field("decision", Shape::Word(decisions), "what became of it"),
+            field("decided_by_hash", HASH, "keyed hash of who decided; of `glassbox` where no person did"),
+            maybe("waited_ms", Shape::Count, "from request to decision; null where the request was not seen"),
+        ],
+    },
+    Event {
         name: "limit_reached",
         meaning: "A limit stops the session.",
         scope: Scope::Session,
@@ -198,7 +216,7 @@ pub const EVENTS: &[Event] = &[
     },
     Event {
         name: "session_suspended",
-        meaning: "The session stopped for now and goes on by itself.",
+        meaning: "The session stopped for now and goes on by itself, or once a person has decided.",
         scope: Scope::Session,
         fields: &[field("cause", Shape::Word(suspend_causes), "why")],
     },
@@ -305,7 +323,11 @@ fn handover_causes() -> Vec<&'static str> {
 }
 
 fn suspend_causes() -> Vec<&'static str> {
-    [SuspendCause::Drain, SuspendCause::Journal].map(SuspendCause::label).to_vec()
+    SuspendCause::ALL.map(SuspendCause::label).to_vec()
+}
+
+fn decisions() -> Vec<&'static str> {
+    Decision::ALL.map(Decision::label).to_vec()
 }
 
 fn statuses() -> Vec<&'static str> {

@@ -12,7 +12,7 @@ use super::catalogue;
 use crate::{
     core::{
         Entry, Fact, SessionId, SpanId, StreamId, TraceId,
-        fact::{ModelCallEnd, SessionEnd, SessionStarted, ToolCallEnd},
+        fact::{ConfirmationEnd, ModelCallEnd, SessionEnd, SessionStarted, ToolCallEnd},
         id::ProcessId,
     },
     signal::{
@@ -81,6 +81,10 @@ fn write_fact(hash: &KeyedHash, open: Option<&Open<Identity>>, session: SessionI
             line("tool_retry").tool(*call).repeats(*attempt, *wait_ms, reason.label())
         }
         Fact::ToolCallFinished { op, end } => line("tool_called").tool_called(*op, end),
+        Fact::ConfirmationRequested { op, request } => {
+            line("confirmation_requested").confirmation(*op).with("expires_at", request.expires.to_string())
+        }
+        Fact::ConfirmationDecided { op, end } => line("confirmation_decided").decided(hash, *op, end),
         Fact::RateLimited { limit, tool, wait_ms } => {
             line("rate_limited").with("limit", limit.label()).with("tool_name", tool).with("wait_ms", wait_ms)
         }
@@ -197,6 +201,23 @@ impl<'a> Line<'a> {
             .with("is_error", end.observation.is_error)
             .with("result_tokens", end.observation.tokens)
             .with("attempts", end.attempts)
+    }
+
+    /// The step and tool of a call that waits, whose span the line belongs to.
+    fn confirmation(mut self, op: SpanId) -> Self {
+        self.span = op;
+        let asked = self.open.and_then(|open| open.confirmation(op));
+        self.with("step", asked.map(|asked| asked.step))
+            .with("tool_name", asked.map_or(UNKNOWN, |asked| asked.tool.as_str()))
+    }
+
+    fn decided(self, hash: &KeyedHash, op: SpanId, end: &ConfirmationEnd) -> Self {
+        let asked = self.open.and_then(|open| open.confirmation(op));
+        let waited = asked.map(|asked| self.entry.at.since(asked.started).as_millis());
+        self.confirmation(op)
+            .with("decision", end.decision.label())
+            .with("decided_by_hash", hash.hash(end.by.expose()))
+            .with("waited_ms", waited)
     }
 
     fn finished(self, end: &SessionEnd) -> Self {

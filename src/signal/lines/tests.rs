@@ -14,7 +14,7 @@ use crate::{
     core::{
         EndReason, Entry, FaultKind, SessionStatus, StreamId, Timestamp, ToolOutcome,
         circuit::{CircuitCause, CircuitChange, CircuitId, CircuitState},
-        fact::{Fact, HandoverCause, Limit, ModelOutcome, RateLimit, SuspendCause},
+        fact::{Decision, Fact, HandoverCause, Limit, ModelOutcome, RateLimit, SuspendCause},
         id::ProcessId,
     },
     signal::{
@@ -194,11 +194,15 @@ fn no_text_of_people_models_or_services_gets_into_a_line() {
 fn resumed() -> (Vec<Entry>, Vec<Entry>) {
     let mut journal = Journal::new(2);
     journal.started("bank", "cards");
+    let asked = journal.asked(3, "transfer");
     let cut = journal.tool_started(3, "pay", true);
     let begun = journal.entries.len();
     journal.push(Fact::SessionResumed { process: "p2".into() });
     journal.after(Duration::from_secs(5)).tool_finished(cut, ToolOutcome::Lost, None, 0);
     journal.push(Fact::SessionSuspended { cause: SuspendCause::Drain });
+    journal.decided(asked, Decision::Approved);
+    let again = journal.asked(4, "transfer");
+    journal.after(Duration::from_secs(60)).decided(again, Decision::Expired);
     let model = journal.model_started(4, "main");
     journal.model_finished(model, ModelOutcome::Cancelled, (0, 0));
     journal.push(Fact::SessionFinished(Box::new(session_end(SessionStatus::Cancelled, None))));
@@ -224,6 +228,26 @@ fn a_session_begun_elsewhere_has_its_lines() {
     // Ids follow from the session, so they hold even here.
     assert_eq!(strange[0]["span_id"], adopted[0]["span_id"]);
     assert_eq!(strange[0]["trace_id"], adopted[0]["trace_id"]);
+}
+
+#[test]
+fn a_confirmation_is_told_without_what_was_asked() {
+    let mut journal = Journal::new(4);
+    journal.started("bank", "cards");
+    let op = journal.asked(2, "transfer");
+    journal.after(Duration::from_secs(60)).decided(op, Decision::Denied);
+    let text = lines_of(&[], &journal.entries);
+    let lines = parse(&text);
+    assert_eq!(lines[1]["event"], "confirmation_requested");
+    assert_eq!((&lines[1]["step"], &lines[1]["tool_name"]), (&json!(2), &json!("transfer")));
+    assert_eq!(lines[1]["expires_at"], "2026-02-18T11:23:45.000Z");
+    assert_eq!(lines[1]["span_id"], op.to_string());
+    assert_eq!(lines[2]["event"], "confirmation_decided");
+    assert_eq!((&lines[2]["decision"], &lines[2]["waited_ms"]), (&json!("denied"), &json!(60_000)));
+    assert_eq!(lines[2]["decided_by_hash"], USER, "the customer decided");
+    for secret in ["secret", "C-001", "Ivan", "call_1"] {
+        assert!(!text.contains(secret), "{secret}");
+    }
 }
 
 #[test]

@@ -58,6 +58,8 @@ fn count_fact(series: &Series, open: Option<&Open<Arc<SessionSeries>>>, entry: &
         | Fact::ModelCallStarted { .. }
         | Fact::ToolCallStarted { .. }
         | Fact::ToolAttemptStarted { .. }
+        | Fact::ConfirmationRequested { .. }
+        | Fact::ConfirmationDecided { .. }
         | Fact::HandedOver { .. }
         | Fact::ProcessStarted { .. }
         | Fact::ProcessStopped { .. } => {}

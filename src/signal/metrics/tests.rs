@@ -7,7 +7,7 @@ use crate::{
     core::{
         EndReason, Entry, FaultKind, SessionStatus, StreamId, Timestamp, ToolOutcome,
         circuit::{CircuitCause, CircuitChange, CircuitId, CircuitState},
-        fact::{EraseCause, Fact, Limit, ModelOutcome, RateLimit, SuspendCause},
+        fact::{Decision, EraseCause, Fact, Limit, ModelOutcome, RateLimit, SuspendCause},
         id::ProcessId,
         port::{JournalWatch as _, StoreErrorKind},
     },
@@ -313,6 +313,37 @@ fn nothing_is_kept_of_sessions_that_left() {
     );
     let text = metrics.render();
     assert!(!text.contains("nobody") && !text.contains("undeclared") && !text.contains("gone"));
+}
+
+#[test]
+fn calls_that_wait_for_a_person_are_a_gauge() {
+    let metrics = metrics();
+    let pending = |value: f64| check(&metrics, &[("glassbox_confirmations_pending", value)]);
+    pending(0.0);
+    let mut journal = Journal::new(7);
+    journal.started("bank", "cards");
+    let (one, two) = (journal.asked(1, "transfer"), journal.asked(1, "transfer"));
+    journal.push(Fact::SessionSuspended { cause: SuspendCause::Confirmation });
+    publish(&metrics, &journal.entries);
+    pending(2.0);
+    check(&metrics, &[("glassbox_sessions_active", 0.0)]);
+    // Read once more when the session is taken up, each still counts once.
+    metrics.adopt(&journal.entries);
+    pending(2.0);
+    let read = journal.entries.len();
+    journal.decided(one, Decision::Approved);
+    publish(&metrics, &journal.entries[read..]);
+    pending(1.0);
+    metrics.leave(journal.session);
+    check(&metrics, &[("glassbox_sessions_active", 0.0)]);
+    let read = journal.entries.len();
+    journal.decided(two, Decision::Expired);
+    publish(&metrics, &journal.entries[read..]);
+    pending(0.0);
+    metrics.notice_waiting(&journal.entries[..2]);
+    pending(1.0);
+    metrics.forget_waiting(journal.session);
+    pending(0.0);
 }
 
 #[test]

@@ -115,11 +115,12 @@ fn drive(lane: &Lane, on_ack: Option<&OnAck>, send: impl Fn(Vec<SpanData>) -> Op
         let sent = ids.len() as u64;
         // A panic of the exporter costs its batch, not the thread.
         let answer = catch_unwind(AssertUnwindSafe(|| send(batch))).ok().flatten();
-        let in_time = lane.settle(sent.saturating_sub(answer.unwrap_or(sent)));
-        if let Some(on_ack) = on_ack.filter(|_| in_time && answer.is_some()) {
+        // Told before it is settled: whoever waits for that may read what was told.
+        if let Some(on_ack) = on_ack.filter(|_| answer.is_some() && lane.is_in_flight()) {
             // The collector has the last word on rejected spans too: they are not sent again.
             let _ = catch_unwind(AssertUnwindSafe(|| on_ack(&ids)));
         }
+        lane.settle(sent.saturating_sub(answer.unwrap_or(sent)));
     }
 }
 

@@ -99,6 +99,11 @@ impl Lane {
         }
     }
 
+    /// Whether anybody still waits for the fate of the batch that [`Lane::next`] gave last.
+    pub(super) fn is_in_flight(&self) -> bool {
+        self.lock().in_flight > 0
+    }
+
     /// The fate of the batch that [`Lane::next`] gave last: how many of it the collector took.
     /// False where nobody waited for it any longer and it is counted already.
     pub(super) fn settle(&self, acknowledged: u64) -> bool {

@@ -1,7 +1,7 @@
 //! Tail sampling: whether a trace is exported is decided when its session ends, from what
 //! happened in it. Until then its spans wait here.
 //!
-//! A session that another process goes on with waits there: that one folds the whole journal.
+//! A session that is suspended is forgotten; whoever goes on with it folds the whole journal.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -49,11 +49,11 @@ impl Tail {
                 let waiting = self.waiting.remove(&session).unwrap_or_default();
                 return if kept { waiting.spans } else { Vec::new() };
             }
-            Fact::SessionSuspended { .. } => {
-                self.waiting.remove(&session);
+            Fact::HandedOver { .. } | Fact::ConfirmationRequested { .. } | Fact::ConfirmationDecided { .. } => {
+                waiting.notable = true;
             }
-            Fact::HandedOver { .. } => waiting.notable = true,
             Fact::SessionStarted(_)
+            | Fact::SessionSuspended { .. }
             | Fact::SessionResumed { .. }
             | Fact::CancelRequested { .. }
             | Fact::ModelCallStarted { .. }
@@ -73,6 +73,11 @@ impl Tail {
         }
         Vec::new()
     }
+
+    /// Forgets a session until its whole journal is folded again.
+    pub(super) fn forget(&mut self, session: SessionId) {
+        self.waiting.remove(&session);
+    }
 }
 
 /// What failed, was degraded or slow is kept; of the rest a share.
@@ -86,7 +91,10 @@ fn keeps(rule: TailRule, session: SessionId, end: &SessionEnd) -> bool {
 mod tests {
     use super::*;
     use crate::{
-        core::{EndReason, fact::ModelOutcome},
+        core::{
+            EndReason,
+            fact::{Decision, ModelOutcome, SuspendCause},
+        },
         signal::{
             samples::{Journal, session_end},
             spans::SpanFold,
@@ -118,6 +126,20 @@ mod tests {
         let all = spans(TailRule { share: 1.0, ..NOTHING }, &journal);
         assert!(all > 1);
         assert_eq!(spans(TailRule { slow: Duration::ZERO, ..NOTHING }, &journal), all, "slow ones are kept");
+    }
+
+    #[test]
+    fn a_session_that_waited_for_a_person_is_kept_whole() {
+        let mut journal = Journal::new(1);
+        journal.started("bank", "other");
+        let call = journal.model_started(1, "bank");
+        journal.model_finished(call, ModelOutcome::Ok, (10, 5));
+        let asked = journal.asked(1, "transfer");
+        journal.push(Fact::SessionSuspended { cause: SuspendCause::Confirmation });
+        journal.decided(asked, Decision::Approved);
+        journal.push(Fact::SessionResumed { process: "p2".into() });
+        journal.push(Fact::SessionFinished(Box::new(session_end(SessionStatus::Done, None))));
+        assert_eq!(spans(NOTHING, &journal.entries), 3, "the call, the wait and the root");
     }
 
     #[test]

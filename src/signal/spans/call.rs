@@ -14,7 +14,9 @@ use super::{
 use crate::{
     core::{
         Effect, SessionId, SpanId, Timestamp, ToolOutcome, Usage,
-        fact::{ModelCall, ModelCallEnd, ModelOutcome, ToolCallBegin, ToolCallEnd},
+        fact::{
+            ConfirmationEnd, ConfirmationRequest, ModelCall, ModelCallEnd, ModelOutcome, ToolCallBegin, ToolCallEnd,
+        },
     },
     signal::names,
 };
@@ -72,6 +74,17 @@ impl OpenCall {
             name.push_str(capped(&call.tool));
         }
         Self::new(SpanKind::Internal, name, at, attributes)
+    }
+
+    /// A call that began to wait for a person. It is no operation of the conventions.
+    pub(super) fn confirmation(session: SessionId, at: Timestamp, request: &ConfirmationRequest) -> Self {
+        let attributes = vec![
+            string(names::GEN_AI_TOOL_NAME, &request.tool),
+            string(names::GEN_AI_TOOL_CALL_ID, &request.call_id),
+            string(names::SESSION_ID, &session.to_string()),
+            integer(names::STEP, request.step),
+        ];
+        Self::new(SpanKind::Internal, names::AWAIT_CONFIRMATION.to_owned(), at, attributes)
     }
 
     const fn new(kind: SpanKind, name: String, started: Timestamp, attributes: Vec<KeyValue>) -> Self {
@@ -147,6 +160,12 @@ impl OpenCall {
         // One attempt says nothing that the span does not say itself.
         let events = if self.attempts.len() > 1 { std::mem::take(&mut self.attempts) } else { Vec::new() };
         self.shape(op, at, events, failed.then_some(outcome))
+    }
+
+    /// The span of a wait that ended; whatever was decided, the waiting itself did not fail.
+    pub(super) fn close_confirmation(mut self, op: SpanId, at: Timestamp, end: &ConfirmationEnd) -> Shape {
+        self.attributes.push(string(names::CONFIRMATION_DECISION, end.decision.label()));
+        self.shape(op, at, Vec::new(), None)
     }
 
     /// Attempts that were still running when their call ended share its outcome.

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     core::{
         SessionId, SessionStatus, SpanId, Timestamp,
-        fact::{ModelCallEnd, SessionEnd, SessionStarted, ToolCallEnd, TraceStart},
+        fact::{ConfirmationEnd, ModelCallEnd, SessionEnd, SessionStarted, ToolCallEnd, TraceStart},
     },
     signal::names,
 };
@@ -85,6 +85,12 @@ impl OpenSession {
     /// A tool call ended.
     pub(super) fn end_tool(&mut self, op: SpanId, at: Timestamp, end: &ToolCallEnd) -> Option<SpanData> {
         let shape = self.calls.remove(&op)?.close_tool(op, at, end);
+        Some(span(self.place(), Shape { parent: Some(self.trace.root), ..shape }))
+    }
+
+    /// The waiting for a person ended.
+    pub(super) fn end_confirmation(&mut self, op: SpanId, at: Timestamp, end: &ConfirmationEnd) -> Option<SpanData> {
+        let shape = self.calls.remove(&op)?.close_confirmation(op, at, end);
         Some(span(self.place(), Shape { parent: Some(self.trace.root), ..shape }))
     }
 

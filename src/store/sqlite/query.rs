@@ -90,11 +90,11 @@ pub(super) fn session(conn: &Connection, id: SessionId) -> Result<Option<Session
     rows.next()?.map(codec::summary).transpose()
 }
 
-/// Sessions that have not ended and that nobody holds, oldest first.
+/// Sessions that go on by themselves and that nobody holds, oldest first.
 pub(super) fn expired(conn: &Connection, now: Timestamp) -> Result<Vec<SessionId>, Failure> {
     let mut statement = conn.prepare_cached(
         "SELECT session.id FROM session LEFT JOIN lease ON lease.session = session.id \
-         WHERE session.status IN ('running', 'suspended', 'awaiting_confirmation') \
+         WHERE session.status IN ('running', 'suspended') \
          AND (lease.owner IS NULL OR lease.until <= ?1) ORDER BY session.started, session.id",
     )?;
     let mut rows = statement.query([codec::integer(now.as_nanos())])?;
@@ -142,9 +142,9 @@ mod tests {
     use crate::core::outcome::SessionStatus;
 
     #[test]
-    fn the_statuses_that_can_expire_are_all_that_are_not_final() {
-        let open: Vec<_> = SessionStatus::ALL.iter().filter(|status| !status.is_final()).collect();
+    fn the_statuses_that_can_expire_are_all_that_go_on_by_themselves() {
+        let open: Vec<_> = SessionStatus::ALL.iter().filter(|status| status.goes_on_by_itself()).collect();
         let words: Vec<_> = open.iter().map(|status| status.label()).collect();
-        assert_eq!(words, ["running", "suspended", "awaiting_confirmation"]);
+        assert_eq!(words, ["running", "suspended"]);
     }
 }

@@ -108,6 +108,7 @@ fn configuration_overrides_parts_of_a_spec() {
         scopes: Some(vec!["bank:read".into()]),
         effect: Some(Effect::Idempotent),
         confirm: Some(Confirm::Never),
+        confirm_expires: None,
         circuit: Some("bank".into()),
     };
     let tool = Bank::at("unused.sqlite").card_block(overrides);

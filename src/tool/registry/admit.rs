@@ -10,7 +10,7 @@ use std::{
 use serde_json::Value;
 
 use super::{Registered, ToolSet};
-use crate::core::{Tool, ToolCall, ToolOutcome, ToolSpec, port::ToolContext, spec::Confirm};
+use crate::core::{Tool, ToolCall, ToolDefinition, ToolOutcome, ToolSpec, port::ToolContext, spec::Confirm};
 
 /// What the model is told where the customer must be asked first.
 pub const CONFIRM_FIRST: &str = "needs customer confirmation: ask the customer first";
@@ -25,6 +25,8 @@ pub struct Admitted {
     pub tool: Arc<dyn Tool>,
     /// Its arguments, valid and with defaults.
     pub arguments: Value,
+    /// What the model is shown of the tool.
+    pub definition: ToolDefinition,
 }
 
 /// A call that does not run, and why.
@@ -60,7 +62,7 @@ impl Refusal {
 
 impl ToolSet {
     /// Decides whether a call may run, in the order: name, structure, scopes, the tool's own
-    /// check, confirmation.
+    /// check, the customer's word. Whether a person has agreed, where one must, is asked elsewhere.
     ///
     /// # Errors
     /// The first step that says no, as the end of the call.
@@ -91,7 +93,11 @@ impl ToolSet {
         rule(registered.spec())?;
         check_own(registered, cx, &arguments)?;
         match registered.spec().confirm {
-            Confirm::Never => Ok(Admitted { tool: Arc::clone(&registered.tool), arguments }),
+            Confirm::Never | Confirm::Suspend => Ok(Admitted {
+                tool: Arc::clone(&registered.tool),
+                arguments,
+                definition: registered.definition.clone(),
+            }),
             Confirm::AskCustomer => Err(Refusal::valid(ToolOutcome::Denied, CONFIRM_FIRST)),
         }
     }

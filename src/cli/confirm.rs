@@ -1,0 +1,241 @@
+//! Calls that wait for a person: the question at a terminal, and `glassbox session confirm`.
+
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+
+use anyhow::bail;
+use clap::Args;
+use console::style;
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    sync::oneshot,
+};
+
+use super::{
+    Global, exit,
+    run::{self, Asker},
+    say,
+    session::resolve,
+};
+use crate::{
+    core::{Sensitive, SessionId, SessionStatus, StreamId},
+    runtime::{Runtime, SessionHandle, Settled},
+    session::{PendingConfirmation, Say, SessionReport},
+};
+
+#[derive(Args, Debug)]
+pub(super) struct Options {
+    /// The session, or the beginning of its id.
+    id: String,
+    /// The call; may be left out where only one waits.
+    #[arg(long)]
+    call: Option<String>,
+    #[command(flatten)]
+    answer: Answer,
+    /// What else there is to say; the model reads it where the answer is no.
+    #[arg(long)]
+    comment: Option<String>,
+}
+
+/// Yes or no, one of which must be said.
+#[derive(Args, Debug)]
+#[group(required = true, multiple = false)]
+struct Answer {
+    /// Let the call run, exactly as it is shown.
+    #[arg(long)]
+    approve: bool,
+    /// Do not let it run.
+    #[arg(long)]
+    deny: bool,
+}
+
+/// `glassbox session confirm ID`: decides, and drives the session on.
+pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> {
+    let config = global.load()?;
+    let mut interrupts = signal(SignalKind::interrupt())?;
+    let runtime = run::start(&global, &config, "confirm")?;
+    let asker = Asker { by: &config.auth.default_principal.id, interrupts: &mut interrupts };
+    let code = decide(&runtime, options, asker, global.json).await;
+    run::close(&runtime, code).await
+}
+
+async fn decide(runtime: &Runtime, options: Options, asker: Asker<'_>, json: bool) -> anyhow::Result<u8> {
+    let id = resolve(&**runtime.store(), &options.id)?;
+    let call_id = match options.call {
+        Some(call) => call,
+        None => only_call(id, &report(runtime, id)?.pending_confirmations)?,
+    };
+    let reader = runtime.feed().subscribe(Some(id));
+    let say = Say {
+        call_id,
+        approve: options.answer.approve && !options.answer.deny,
+        by: asker.by.into(),
+        comment: options.comment.map(Sensitive::new),
+        arguments_hash: None,
+    };
+    match runtime.decide(id, say).await {
+        Ok(Settled { handle: Some(handle), .. }) => run::follow(runtime, handle, reader, asker, json).await,
+        Ok(Settled { decided, handle: None }) => {
+            let report = report(runtime, id)?;
+            if report.status == SessionStatus::AwaitingConfirmation {
+                return Ok(tell(id, &report.pending_confirmations, json));
+            }
+            super::say(format!("{} is {}; {id} is {}", decided.call_id, decided.decision.label(), report.status));
+            Ok(exit::OK)
+        }
+        Err(why) => {
+            // A decision that came too late makes the session go on without the call.
+            if let Some(handle) = runtime.find(id) {
+                run::follow(runtime, handle, reader, asker, json).await?;
+            }
+            Err(why.into())
+        }
+    }
+}
+
+fn report(runtime: &Runtime, id: SessionId) -> anyhow::Result<SessionReport> {
+    match SessionReport::of(&runtime.store().load(StreamId::Session(id))?) {
+        Some(report) => Ok(report),
+        None => bail!("there is no session {id}"),
+    }
+}
+
+fn only_call(id: SessionId, pending: &[PendingConfirmation]) -> anyhow::Result<String> {
+    match pending {
+        [call] => Ok(call.call_id.clone()),
+        [] => bail!("no call of {id} waits for a decision"),
+        calls => {
+            let ids: Vec<_> = calls.iter().map(|call| call.call_id.as_str()).collect();
+            bail!("{} calls of {id} wait: choose one with --call, of {}", calls.len(), ids.join(", "))
+        }
+    }
+}
+
+/// Asks the person at the terminal about each call that waits. Gives the session once it goes on;
+/// nothing where it stays waiting, as without a terminal.
+pub(super) async fn ask(
+    runtime: &Runtime,
+    id: SessionId,
+    pending: &[PendingConfirmation],
+    asker: &mut Asker<'_>,
+) -> anyhow::Result<Option<SessionHandle>> {
+    if !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal()) {
+        return Ok(None);
+    }
+    for call in pending {
+        say(line(call));
+        let Some(approve) = answer(asker.interrupts).await else { return Ok(None) };
+        let say = Say {
+            call_id: call.call_id.clone(),
+            approve,
+            by: asker.by.into(),
+            comment: None,
+            arguments_hash: Some(call.arguments_hash),
+        };
+        match runtime.decide(id, say).await {
+            Ok(Settled { handle: Some(handle), .. }) => return Ok(Some(handle)),
+            Ok(Settled { handle: None, .. }) => {}
+            // Too late, or decided elsewhere: whatever goes on here is shown.
+            Err(why) => {
+                super::say(why.to_string());
+                return Ok(runtime.find(id));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Whether the person says yes; nothing at the end of the input and on an interrupt.
+async fn answer(interrupts: &mut Signal) -> Option<bool> {
+    let mut stdout = std::io::stdout();
+    let _ = write!(stdout, "run it? [y/N] ").and_then(|()| stdout.flush());
+    let (told, answered) = oneshot::channel();
+    // A thread of its own, which the end of the program need not wait for.
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let read = std::io::stdin().lock().read_line(&mut line);
+        let _ = told.send(matches!(read, Ok(bytes) if bytes > 0).then_some(line));
+    });
+    tokio::select! {
+        line = answered => {
+            let line = line.ok().flatten()?;
+            Some(matches!(line.trim().to_lowercase().as_str(), "y" | "yes" | "д" | "да"))
+        }
+        _ = interrupts.recv() => {
+            super::say("");
+            None
+        }
+    }
+}
+
+/// Says what still waits.
+pub(super) fn tell_now(runtime: &Runtime, id: SessionId, json: bool) -> anyhow::Result<u8> {
+    Ok(tell(id, &report(runtime, id)?.pending_confirmations, json))
+}
+
+/// Says what waits and how to decide; gives the exit code of a session that waits.
+pub(super) fn tell(id: SessionId, pending: &[PendingConfirmation], json: bool) -> u8 {
+    if json {
+        let status = SessionStatus::AwaitingConfirmation;
+        let report = serde_json::json!({"session_id": id, "status": status, "pending_confirmations": pending});
+        say(report.to_string());
+        return exit::SUSPENDED;
+    }
+    for call in pending {
+        say(line(call));
+        let which = if pending.len() > 1 { format!(" --call {}", clean(&call.call_id)) } else { String::new() };
+        say(format!("   `glassbox session confirm {id}{which} --approve` lets it run, `--deny` does not"));
+    }
+    exit::SUSPENDED
+}
+
+/// One call that waits, with everything that a yes holds for.
+pub(super) fn line(call: &PendingConfirmation) -> String {
+    let (tool, arguments) = (style(&call.tool).cyan().bold(), clean(&call.arguments.to_string()));
+    format!("{} {tool} {arguments} · {} · until {}", style("?").yellow(), clean(&call.call_id), call.expires_at)
+}
+
+/// Text of a model for a person who decides: nothing in it moves the cursor, hides or turns
+/// around what stands beside it.
+fn clean(text: &str) -> String {
+    let show = |letter: char| match letter {
+        '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{61c}' => true,
+        letter => letter.is_control(),
+    };
+    let mut shown = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if show(letter) {
+            shown.extend(letter.escape_unicode());
+        } else {
+            shown.push(letter);
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_cannot_hide_what_it_says() {
+        assert_eq!(clean("{\"to\":\"a\u{202e}b\u{1b}[2K\"}"), r#"{"to":"a\u{202e}b\u{1b}[2K"}"#);
+        assert_eq!(clean("Айгерим 😀"), "Айгерим 😀");
+    }
+
+    #[test]
+    fn a_call_need_be_named_only_where_several_wait() {
+        let call = |id: &str| PendingConfirmation {
+            call_id: id.to_owned(),
+            tool: "t".to_owned(),
+            arguments: serde_json::json!({}),
+            arguments_hash: crate::core::BlobHash::from_bytes([1; 32]),
+            requested_at: String::new(),
+            expires_at: String::new(),
+        };
+        let id = SessionId::from_bytes([1; 16]);
+        assert_eq!(only_call(id, &[call("a")]).expect("one"), "a");
+        let error = only_call(id, &[call("a"), call("b")]).expect_err("two");
+        assert!(error.to_string().ends_with("choose one with --call, of a, b"), "{error}");
+        assert!(only_call(id, &[]).is_err());
+    }
+}

@@ -1,0 +1,123 @@
+//! Calls that wait for a person: what waits, and the decision on one of them.
+
+use axum::{
+    Json,
+    body::Bytes,
+    extract::{Path, State, rejection::BytesRejection},
+    http::{HeaderMap, StatusCode},
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{
+    Api,
+    problem::Problem,
+    sessions::{find, read, require_json},
+};
+use crate::{
+    core::{
+        BlobHash, SessionId, SessionStatus, StreamId,
+        fact::SessionSummary,
+        port::{SessionFilter, StoreError},
+    },
+    runtime::NotDecided,
+    session::{Objection, Say, SessionReport},
+};
+
+/// The body of a decision.
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+struct Decide {
+    decision: Word,
+    #[serde(default)]
+    comment: Option<String>,
+    #[serde(default)]
+    arguments_hash: Option<BlobHash>,
+}
+
+#[derive(Deserialize, Debug, Clone, Copy, PartialEq)]
+#[serde(rename_all = "snake_case")]
+enum Word {
+    Approve,
+    Deny,
+}
+
+/// `POST /v1/sessions/{id}/confirmations/{call_id}`
+pub(super) async fn decide(
+    State(api): State<Api>,
+    Path((id, call_id)): Path<(String, String)>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Json<Value>, Problem> {
+    require_json(&headers)?;
+    let body = body.map_err(|rejection| Problem::new(rejection.status(), rejection.body_text()))?;
+    let decide: Decide = serde_json::from_slice(&body).map_err(|error| unreadable(&error))?;
+    let session: SessionId = id.parse().map_err(|_| Problem::no_session(&id))?;
+    find(&api, session).await?.ok_or_else(|| Problem::no_session(&id))?;
+    let say = Say {
+        call_id,
+        approve: decide.decision == Word::Approve,
+        by: api.options.principal.id.clone().into(),
+        comment: decide.comment.map(Into::into),
+        arguments_hash: decide.arguments_hash,
+    };
+    let decided = api.runtime.decide(session, say).await.map_err(refusal)?.decided;
+    Ok(Json(json!({
+        "session_id": session,
+        "call_id": decided.call_id,
+        "decision": decided.decision,
+        "decided_at": decided.at.to_string(),
+    })))
+}
+
+/// `GET /v1/confirmations`: what the caller may decide on, the newest session first.
+pub(super) async fn list(State(api): State<Api>) -> Result<Json<Value>, Problem> {
+    let filter = SessionFilter {
+        principal: Some(api.options.principal.id.clone()),
+        status: Some(SessionStatus::AwaitingConfirmation),
+        ..SessionFilter::default()
+    };
+    let waiting = read(&api, move |store| {
+        let rows = store.sessions(&filter)?;
+        rows.iter().map(|row| pending(store, row)).collect::<Result<Vec<_>, StoreError>>()
+    });
+    let confirmations: Vec<Value> = waiting.await?.into_iter().flatten().collect();
+    Ok(Json(json!({ "confirmations": confirmations })))
+}
+
+fn pending(store: &dyn crate::core::Store, row: &SessionSummary) -> Result<Vec<Value>, StoreError> {
+    let report = SessionReport::of(&store.load(StreamId::Session(row.id))?);
+    let pending = report.map(|report| report.pending_confirmations).unwrap_or_default();
+    Ok(pending.into_iter().map(|call| with_session(row.id, json!(call))).collect())
+}
+
+fn with_session(id: SessionId, mut call: Value) -> Value {
+    call["session_id"] = json!(id);
+    call
+}
+
+fn refusal(why: NotDecided) -> Problem {
+    let detail = why.to_string();
+    match why {
+        NotDecided::Unknown(id) => Problem::no_session(&id.to_string()),
+        NotDecided::Objection(Objection::NotAsked(_)) => Problem::new(StatusCode::NOT_FOUND, detail),
+        NotDecided::Objection(Objection::Decided { decision, .. }) => {
+            Problem::new(StatusCode::CONFLICT, detail).with("decision", decision.label())
+        }
+        NotDecided::Objection(Objection::Expired(_)) => {
+            Problem::new(StatusCode::CONFLICT, detail).with("decision", "expired")
+        }
+        NotDecided::Objection(Objection::OtherArguments { waiting, .. }) => {
+            Problem::new(StatusCode::CONFLICT, detail).with("arguments_hash", waiting.to_string())
+        }
+        NotDecided::Busy(_) => Problem::new(StatusCode::CONFLICT, detail).retry_after(1),
+        NotDecided::NotResumed(why) => why.into(),
+    }
+}
+
+/// JSON that does not parse is 400; JSON of the wrong shape is 422.
+fn unreadable(error: &serde_json::Error) -> Problem {
+    let status = if error.is_data() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::BAD_REQUEST };
+    let right = "the body must be a JSON object with a decision, approve or deny";
+    Problem::new(status, format!("{right}: {error}"))
+}
