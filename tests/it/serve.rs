@@ -212,7 +212,9 @@ fn only_so_many_sessions_run_at_once() {
     assert_eq!(second.header("retry-after"), Some("1"));
     server.post(&format!("/v1/sessions/{first}/cancel"), "");
     server.get_until(&format!("/v1/sessions/{first}"), |answer| answer.json()["status"] == "cancelled");
-    assert_eq!(server.post("/v1/sessions?wait=15s", &task("hi", json!({}))).status, 200, "its place is free again");
+    // The end is read from the journal, which is a moment before the place is given back.
+    let free = (0..200).any(|_| server.post("/v1/sessions?wait=15s", &task("hi", json!({}))).status == 200);
+    assert!(free, "its place is free again");
 }
 
 #[test]
@@ -337,6 +339,8 @@ fn a_second_signal_ends_the_grace_period() {
     let home = home();
     let server = home.serve();
     let session = id(&server.post("/v1/sessions", &json!({"agent": "slow", "task": "for ever"}).to_string()));
+    let asked = |answer: &Answer| answer.body.contains("model_call_started");
+    server.get_until(&format!("/v1/sessions/{session}/journal"), asked);
     server.process.signal("TERM");
     server.get_until("/readyz", |answer| answer.status != 200);
     server.process.signal("TERM");
