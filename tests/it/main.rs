@@ -18,6 +18,7 @@ mod faults;
 mod fuzz;
 mod journal_trouble;
 mod mcp_schemas;
+mod models;
 mod otlp;
 mod own_tool;
 mod owners;
