@@ -100,7 +100,11 @@ pub fn main() -> ExitCode {
 const fn is_usage(refused: &Refused) -> bool {
     match refused {
         Refused::EmptyTask | Refused::UnknownAgent { .. } | Refused::UnknownTaskType { .. } => true,
-        Refused::Draining | Refused::Overloaded { .. } | Refused::Journal(_) => false,
+        Refused::Draining
+        | Refused::Overloaded { .. }
+        | Refused::TooManySessions { .. }
+        | Refused::NotYetDurable { .. }
+        | Refused::Journal(_) => false,
     }
 }
 

@@ -7,7 +7,16 @@ mod attempts;
 mod circuits;
 mod limits;
 
-use std::{any::Any, future::Future, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{
+    any::Any,
+    future::Future,
+    panic::AssertUnwindSafe,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use futures_util::FutureExt as _;
 use serde_json::Value;
@@ -189,7 +198,8 @@ impl Exchange for ToolExchange<'_> {
 
     async fn attempt(&self, number: u32, wait: Duration) -> Result<ToolReply, Fault> {
         let Self { log, call, input, .. } = *self;
-        let attempt = ToolAttempt { call, attempt: number, effect: input.effect, wait_ms: millis(wait) };
+        let (effect, wait_ms, begun) = (input.effect, millis(wait), Arc::new(AtomicBool::new(false)));
+        let attempt = ToolAttempt { call, attempt: number, effect, wait_ms, begun: begun.clone() };
         let context = ToolContext {
             principal: input.principal.clone(),
             session: log.id(),
@@ -200,7 +210,10 @@ impl Exchange for ToolExchange<'_> {
         };
         log.observe(attempt, |_| async {
             let result = match make_intent_durable(log, input.effect).await {
-                Ok(()) => guarded(input.timeout, input.tool.call(&context, input.arguments.clone())).await,
+                Ok(()) => {
+                    begun.store(true, Ordering::Release);
+                    guarded(input.timeout, input.tool.call(&context, input.arguments.clone())).await
+                }
                 Err(fault) => Err(fault),
             };
             (tool_attempt_end(&result), result)
@@ -215,8 +228,8 @@ fn millis(wait: Duration) -> u64 {
 
 fn model_attempt_end(result: &Result<ModelReply, Fault>) -> AttemptEnd<ModelOutcome> {
     match result {
-        Ok(_) => AttemptEnd { outcome: ModelOutcome::Ok, error: None },
-        Err(fault) => AttemptEnd { outcome: ModelOutcome::Fault(fault.kind), error: Some(error_text(fault)) },
+        Ok(_) => AttemptEnd::new(ModelOutcome::Ok, None),
+        Err(fault) => AttemptEnd::new(ModelOutcome::Fault(fault.kind), Some(error_text(fault))),
     }
 }
 
@@ -251,8 +264,8 @@ pub fn journal_fault(error: &StoreError) -> Fault {
 
 fn tool_attempt_end(result: &Result<ToolReply, Fault>) -> AttemptEnd<ToolOutcome> {
     match result {
-        Ok(_) => AttemptEnd { outcome: ToolOutcome::Ok, error: None },
-        Err(fault) => AttemptEnd { outcome: ToolOutcome::of_fault(fault.kind), error: Some(error_text(fault)) },
+        Ok(_) => AttemptEnd::new(ToolOutcome::Ok, None),
+        Err(fault) => AttemptEnd::new(ToolOutcome::of_fault(fault.kind), Some(error_text(fault))),
     }
 }
 

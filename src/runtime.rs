@@ -9,7 +9,10 @@ mod decide;
 mod diagnostics;
 mod exports;
 mod live;
+mod orphans;
 mod policy;
+mod quota;
+mod refused;
 mod resume;
 mod retention;
 mod setup;
@@ -32,6 +35,7 @@ pub use self::{
     decide::{NotDecided, Settled},
     diagnostics::Diagnostics,
     live::SessionHandle,
+    refused::Refused,
     resume::{DEFAULT_LEASE, NotResumed},
     retention::{Eraser, Erasure, Held},
     setup::{Own, OwnTool, Setup},
@@ -52,6 +56,9 @@ use crate::{
     signal::{Feed, Metrics},
     store,
 };
+
+/// How long a session may take to become durable before whoever began it is told to wait.
+const BEGIN: Duration = Duration::from_secs(5);
 
 /// Why a runtime could not be set up.
 #[derive(Debug, thiserror::Error)]
@@ -97,44 +104,6 @@ pub struct Task {
     pub link: Option<SpanLink>,
 }
 
-/// Why a session was not begun.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum Refused {
-    /// Nothing is asked.
-    #[error("the task is empty; say what is to be done")]
-    EmptyTask,
-    /// No such agent.
-    #[error("there is no agent {given:?}; declared are: {}", .declared.join(", "))]
-    UnknownAgent {
-        /// What was asked for; nothing where a choice had to be made.
-        given: String,
-        /// What there is.
-        declared: Vec<String>,
-    },
-    /// No such kind of task.
-    #[error("agent {agent} has no task type {given:?}; declared are: {}", .declared.join(", "))]
-    UnknownTaskType {
-        /// The agent.
-        agent: String,
-        /// What was asked for.
-        given: String,
-        /// What there is.
-        declared: Vec<String>,
-    },
-    /// The process is stopping.
-    #[error("the service is stopping and takes no new sessions")]
-    Draining,
-    /// As many sessions run as may.
-    #[error("{limit} sessions run already, which is the most allowed")]
-    Overloaded {
-        /// `server.max_sessions`.
-        limit: usize,
-    },
-    /// The journal cannot write.
-    #[error("the journal cannot write: {0}")]
-    Journal(StoreError),
-}
-
 /// Everything that runs. Clones share it.
 #[derive(Clone)]
 pub struct Runtime {
@@ -155,6 +124,7 @@ struct Inner {
     stopped: CancellationToken,
     lease: Duration,
     retention: Option<Duration>,
+    sessions_per_hour: Option<u32>,
 }
 
 impl Task {
@@ -215,6 +185,7 @@ impl Runtime {
             draining: CancellationToken::new(),
             stopped: CancellationToken::new(),
             lease: config.server.lease,
+            sessions_per_hour: config.rate_limits.sessions_per_user_per_hour,
             retention: config.retention.sessions,
         };
         let runtime = Self { inner: Arc::new(inner) };
@@ -241,6 +212,7 @@ impl Runtime {
         let agent = inner.agents.find(task.agent.as_deref())?;
         let task_type = inner.agents.task_type(agent, task.task_type)?;
         let place = inner.live.reserve()?;
+        self.check_quota(&task.principal.id).await?;
         let id = self.new_id();
         let principal = Arc::new(task.principal.clone());
         let new = NewSession {
@@ -255,9 +227,14 @@ impl Runtime {
         let prompt = agent.prompt(&principal);
         let until = inner.journal.clock().now().plus(inner.lease);
         let log = agent.begin(&inner.journal, id, new, &prompt, until);
-        log.flush().await.map_err(Refused::Journal)?;
+        let durable = tokio::time::timeout(BEGIN, log.flush()).await;
+        if let Ok(Err(error)) = durable {
+            return Err(Refused::Journal(error));
+        }
         let taken = Taken { agent: Arc::clone(agent), prompt, principal };
-        Ok(place.drive(self.clone(), log, taken))
+        let handle = place.drive(self.clone(), log, taken);
+        // One that is not durable yet waits with all others until the journal can write.
+        if durable.is_ok() { Ok(handle) } else { Err(Refused::NotYetDurable { session: id }) }
     }
 
     /// A name for an HTTP request.
@@ -281,6 +258,11 @@ impl Runtime {
     /// The handle of a session that runs here.
     pub fn find(&self, id: SessionId) -> Option<SessionHandle> {
         self.inner.live.find(id)
+    }
+
+    /// Whether a session of this process goes no further because the journal cannot write.
+    pub fn is_held_up(&self, id: SessionId) -> bool {
+        self.inner.journal.writer().fault().is_some() && self.inner.live.find(id).is_some()
     }
 
     /// The store, to be read. Its calls block.

@@ -38,6 +38,7 @@ const TASK: &str = "Сколько я потратил на такси в сен
 pub(crate) fn config(store: Store) -> Config {
     let mut config = Config::embedded();
     config.server.max_sessions = 10_000;
+    config.rate_limits.sessions_per_user_per_hour = None;
     config.store = store;
     config
 }

@@ -4,6 +4,11 @@
 //! may be reopened by id in another process, and are closed once. *Process-bound* ones (a call,
 //! an attempt) end with their process; whoever resumes closes them as lost.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
 use super::{
     fact::{
         AttemptEnd, Fact, HandoverCause, ModelCall, ModelCallEnd, ModelOutcome, Observation, ToolCallBegin, ToolCallEnd,
@@ -171,11 +176,11 @@ impl Operation for ModelAttempt {
     }
 
     fn cancelled(&self, _cut: Cut) -> Self::End {
-        AttemptEnd { outcome: ModelOutcome::Cancelled, error: None }
+        AttemptEnd::new(ModelOutcome::Cancelled, None)
     }
 
     fn lost(&self, _cut: Cut) -> Self::End {
-        AttemptEnd { outcome: ModelOutcome::Lost, error: None }
+        AttemptEnd::new(ModelOutcome::Lost, None)
     }
 
     fn span(&self, _op: SpanId) -> SpanId {
@@ -194,6 +199,9 @@ pub struct ToolAttempt {
     pub effect: Effect,
     /// Milliseconds waited since the attempt before.
     pub wait_ms: u64,
+    /// Whether it has gone out. Until its intent is durable it has not, and whoever cuts it off
+    /// then can be sure of that.
+    pub begun: Arc<AtomicBool>,
 }
 
 impl Operation for ToolAttempt {
@@ -209,11 +217,12 @@ impl Operation for ToolAttempt {
     }
 
     fn cancelled(&self, _cut: Cut) -> Self::End {
-        AttemptEnd { outcome: ToolOutcome::Cancelled, error: None }
+        let not_begun = !self.begun.load(Ordering::Acquire);
+        AttemptEnd { not_begun, ..AttemptEnd::new(ToolOutcome::Cancelled, None) }
     }
 
     fn lost(&self, _cut: Cut) -> Self::End {
-        AttemptEnd { outcome: ToolOutcome::Lost, error: None }
+        AttemptEnd::new(ToolOutcome::Lost, None)
     }
 
     fn span(&self, _op: SpanId) -> SpanId {

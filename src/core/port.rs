@@ -340,6 +340,13 @@ pub trait Store: Leases {
     /// Where the store cannot be read.
     fn session(&self, id: SessionId) -> Result<Option<SessionSummary>, StoreError>;
 
+    /// When this principal's latest sessions began, newest first: those after `since`, at most
+    /// `limit` of them.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    fn recent_starts(&self, principal: &str, since: Timestamp, limit: usize) -> Result<Vec<Timestamp>, StoreError>;
+
     /// Remembers that all spans of these sessions have arrived at the collector.
     ///
     /// # Errors

@@ -62,6 +62,13 @@ impl From<Refused> for Problem {
             }
             Refused::Draining => Self::new(StatusCode::SERVICE_UNAVAILABLE, detail).retry_after(5),
             Refused::Overloaded { .. } => Self::new(StatusCode::SERVICE_UNAVAILABLE, detail).retry_after(1),
+            Refused::TooManySessions { wait, .. } => {
+                let seconds = u32::try_from(wait.as_secs() + 1).unwrap_or(u32::MAX);
+                Self::new(StatusCode::TOO_MANY_REQUESTS, detail).retry_after(seconds)
+            }
+            Refused::NotYetDurable { session } => Self::new(StatusCode::SERVICE_UNAVAILABLE, detail)
+                .with("session_id", session.to_string())
+                .retry_after(30),
             Refused::Journal(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, detail).retry_after(5),
         }
     }

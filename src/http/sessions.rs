@@ -166,7 +166,8 @@ pub(super) async fn cancel(State(api): State<Api>, Path(id): Path<String>) -> Re
 /// The caller's session; another's is as none.
 pub(super) async fn find(api: &Api, id: SessionId) -> Result<Option<SessionReport>, Problem> {
     let entries = load(api, id).await?;
-    Ok(SessionReport::of(&entries).filter(|report| report.owner == api.options.principal.id))
+    let report = SessionReport::of(&entries).filter(|report| report.owner == api.options.principal.id);
+    Ok(report.map(|report| if api.runtime.is_held_up(id) { report.held_up() } else { report }))
 }
 
 async fn load(api: &Api, id: SessionId) -> Result<Vec<Entry>, Problem> {

@@ -178,6 +178,16 @@ impl SessionLog {
         flushed
     }
 
+    /// Waits until the journal cannot write, if it ever comes to that.
+    pub async fn trouble(&self) {
+        self.inner.journal.writer().trouble().await;
+    }
+
+    /// Waits until the journal can write.
+    pub async fn recovery(&self) {
+        self.inner.journal.writer().recovery().await;
+    }
+
     /// Waits at a step boundary while the writer is far behind or cannot write.
     ///
     /// # Errors

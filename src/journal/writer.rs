@@ -158,6 +158,19 @@ impl Writer {
         if deep || self.health.borrow().is_some() { self.flush(stream).await } else { Ok(()) }
     }
 
+    /// Waits until the journal cannot write; for ever, if it always can.
+    pub async fn trouble(&self) {
+        if self.health.clone().wait_for(Option::is_some).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Waits until the journal can write.
+    pub async fn recovery(&self) {
+        // A writer that stopped tells nothing more; the next barrier says so.
+        let _ = self.health.clone().wait_for(Option::is_none).await;
+    }
+
     /// Why the journal cannot write now, if it cannot.
     pub fn fault(&self) -> Option<StoreError> {
         match &self.lane {

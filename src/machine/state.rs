@@ -165,7 +165,7 @@ impl State {
             Fact::ModelCallFinished { op, end } => self.end_model_call(*op, end),
             Fact::ToolCallStarted { op, call } => self.start_tool_call(*op, call),
             Fact::ToolAttemptStarted { call, attempt, effect, .. } => self.start_tool_attempt(*call, *attempt, *effect),
-            Fact::ToolAttemptFinished { call, end, .. } => self.end_tool_attempt(*call, end.outcome),
+            Fact::ToolAttemptFinished { call, end, .. } => self.end_tool_attempt(*call, end.outcome, end.not_begun),
             Fact::ToolCallFinished { op, end } => self.end_tool_call(*op, end),
             Fact::ConfirmationRequested { op, request } => self.confirmations.ask(*op, request, at),
             Fact::ConfirmationDecided { op, end } => self.confirmations.decide(*op, end, at),
@@ -280,12 +280,13 @@ impl State {
         }
     }
 
-    fn end_tool_attempt(&mut self, op: SpanId, outcome: ToolOutcome) {
+    fn end_tool_attempt(&mut self, op: SpanId, outcome: ToolOutcome, not_begun: bool) {
         if let Some(Open::Tool { attempt, unsettled, .. }) = self.open.get_mut(&op) {
             // Until the call itself has its end, the result of an unsafe attempt is kept nowhere:
             // whoever is cut off now cannot know it.
             let cut_off = matches!(outcome, ToolOutcome::Cancelled | ToolOutcome::Lost);
-            *unsettled = attempt.take().map(|(_, effect)| effect).filter(|effect| cut_off || *effect == Effect::Unsafe);
+            let effect = attempt.take().map(|(_, effect)| effect).filter(|_| !not_begun);
+            *unsettled = effect.filter(|effect| cut_off || *effect == Effect::Unsafe);
         }
     }
 

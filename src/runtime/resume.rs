@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::MissedTickBehavior;
 
-use super::{Refused, Runtime, SessionHandle, spawn};
+use super::{Refused, Runtime, SessionHandle, orphans::Orphans, spawn};
 use crate::{
     core::{
         Fact, Principal, SessionId, SessionStatus, StreamId, Timestamp,
@@ -15,9 +15,6 @@ use crate::{
     journal::SessionLog,
     session::{PromptError, SessionReport, beginning, own_prompt},
 };
-
-/// Sessions taken up in one round at the most: a restart after a crash must not be a stampede.
-const ROUND: usize = 32;
 
 /// Why a session is not resumed here.
 #[derive(Debug, thiserror::Error)]
@@ -144,35 +141,17 @@ impl Runtime {
         spawn(async move {
             let mut rounds = tokio::time::interval(runtime.inner.lease / 3);
             rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            let mut orphans = Orphans::default();
             loop {
                 tokio::select! {
                     () = runtime.inner.draining.cancelled() => return,
                     _ = rounds.tick() => {
-                        runtime.take_up_orphans().await;
+                        orphans.take_up(&runtime).await;
                         runtime.expire_waiting().await;
                     }
                 }
             }
         });
-    }
-
-    async fn take_up_orphans(&self) {
-        let orphans = match self.orphans().await {
-            Ok(orphans) => orphans,
-            Err(error) => {
-                tracing::warn!(target: "glassbox", %error, "cannot look for sessions that nobody drives");
-                return;
-            }
-        };
-        for id in orphans.into_iter().take(ROUND) {
-            match self.resume(id).await {
-                Ok(_) => tracing::info!(target: "glassbox", session = %id, "resumed"),
-                // Somebody else was faster, or it ended meanwhile: as it should be.
-                Err(NotResumed::Held { .. } | NotResumed::Ended(_)) => {}
-                Err(NotResumed::Refused(_)) => return,
-                Err(why) => tracing::warn!(target: "glassbox", session = %id, %why, "not resumed"),
-            }
-        }
     }
 
     /// The heartbeat: renews the leases of what is driven here for as long as the process lives,

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     core::{
-        Fact, Principal, Sensitive,
+        Fact, Principal, Sensitive, SessionStatus,
         fact::{CallPurpose, Limit, ModelCall, ModelCallEnd, SessionEnd, SuspendCause},
         port::StoreError,
     },
@@ -66,7 +66,7 @@ pub async fn drive(
         if signals.lost.is_cancelled() {
             return Ok(Ended::TakenOver);
         }
-        log.ease().await?;
+        settle_journal(log).await?;
         let around = Surroundings { now: log.now(), tools_unavailable: agent.tools_unavailable(principal) };
         match log.read(|state| decide(state, prompt, around)) {
             Step::Finish(facts) => return finish(log, facts).await,
@@ -87,6 +87,19 @@ pub async fn drive(
             }
         }
     }
+}
+
+/// Goes no further while the journal cannot write.
+async fn settle_journal(log: &SessionLog) -> Result<(), StoreError> {
+    let is_paused = || log.read(|state| state.status() == Some(SessionStatus::Suspended));
+    if log.journal().writer().fault().is_some() && !is_paused() {
+        pause(log);
+    }
+    log.ease().await?;
+    if is_paused() {
+        go_on(log);
+    }
+    Ok(())
 }
 
 async fn finish(log: &SessionLog, facts: Vec<Fact>) -> Result<Ended, StoreError> {
@@ -119,21 +132,47 @@ fn cancel_requested() -> Fact {
 /// Runs one step under the session's deadline and its cancellation. A step that is interrupted
 /// is dropped, which closes its open operations as cancelled; then the fact says why.
 async fn interruptible(log: &SessionLog, signals: &Signals, work: impl Future<Output = ()>) {
-    let interruption = tokio::select! {
-        biased;
-        () = signals.lost.cancelled() => Interruption::Lost,
-        () = signals.cancel.cancelled() => Interruption::Cancelled,
-        () = work => return,
-        () = tokio::time::sleep(time_left(log)) => Interruption::Deadline,
-    };
-    match interruption {
-        Interruption::Lost => {}
-        Interruption::Cancelled => log.record(cancel_requested()),
-        Interruption::Deadline => {
+    match run(log, signals, work).await {
+        None | Some(Interruption::Lost) => {}
+        Some(Interruption::Cancelled) => log.record(cancel_requested()),
+        Some(Interruption::Deadline) => {
             let value = log.read(|state| state.active_ms(log.now()));
             log.record(Fact::LimitReached { limit: Limit::Deadline, value });
         }
     }
+}
+
+/// Runs the work of a step to its end, or says what interrupted it; the work is dropped by then.
+async fn run(log: &SessionLog, signals: &Signals, work: impl Future<Output = ()>) -> Option<Interruption> {
+    tokio::pin!(work);
+    let mut paused = false;
+    loop {
+        tokio::select! {
+            biased;
+            () = signals.lost.cancelled() => return Some(Interruption::Lost),
+            () = signals.cancel.cancelled() => return Some(Interruption::Cancelled),
+            () = &mut work => return None,
+            () = log.trouble(), if !paused => {
+                pause(log);
+                paused = true;
+            }
+            () = log.recovery(), if paused => {
+                go_on(log);
+                paused = false;
+            }
+            () = tokio::time::sleep(time_left(log)), if !paused => return Some(Interruption::Deadline),
+        }
+    }
+}
+
+/// The journal cannot write: the time until it can is nobody's. The facts that say so become
+/// durable with the first that can be written again.
+fn pause(log: &SessionLog) {
+    log.record(Fact::SessionSuspended { cause: SuspendCause::Journal });
+}
+
+fn go_on(log: &SessionLog) {
+    log.record(Fact::SessionResumed { process: log.journal().process().to_string() });
 }
 
 fn time_left(log: &SessionLog) -> Duration {

@@ -142,6 +142,16 @@ impl SessionReport {
         })
     }
 
+    /// The report while the journal cannot write: where the session stands then is the word of
+    /// the process that drives it, not yet of the journal.
+    #[must_use]
+    pub fn held_up(self) -> Self {
+        match self.status {
+            SessionStatus::Running => Self { status: SessionStatus::Suspended, ..self },
+            _ => self,
+        }
+    }
+
     fn open(id: SessionId, began: Timestamp, now: Timestamp, started: &SessionStarted, state: &State) -> Self {
         Self {
             session_id: id,

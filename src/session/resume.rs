@@ -1,5 +1,7 @@
 //! Takes up a session that another process, or another life of this one, left.
 
+use std::sync::Arc;
+
 use serde_json::Error as JsonError;
 
 use crate::{
@@ -87,5 +89,5 @@ fn close(log: &SessionLog, id: SpanId, open: Open) {
 }
 
 fn close_tool_attempt(log: &SessionLog, call: SpanId, attempt: u32, effect: Effect) {
-    log.close_lost(&ToolAttempt { call, attempt, effect, wait_ms: 0 }, call);
+    log.close_lost(&ToolAttempt { call, attempt, effect, wait_ms: 0, begun: Arc::default() }, call);
 }

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 use crate::core::{
     Entry, Fact, SessionId, SpanId, Timestamp,
-    fact::{ModelCall, ModelOutcome, SessionStarted, ToolCallBegin},
+    fact::{ModelCall, ModelOutcome, SessionStarted, SuspendCause, ToolCallBegin},
     outcome::ToolOutcome,
 };
 
@@ -159,7 +159,10 @@ impl<I> Memory<I> {
     pub(super) fn close(&mut self, entry: &Entry) {
         let Some(session) = entry.stream.session() else { return };
         match &entry.fact {
-            Fact::SessionSuspended { .. } | Fact::SessionFinished(_) => {
+            // Trouble of the journal is over when this is seen, and the session still driven here.
+            Fact::SessionSuspended { cause: SuspendCause::Journal } => {}
+            Fact::SessionSuspended { cause: SuspendCause::Drain | SuspendCause::Confirmation }
+            | Fact::SessionFinished(_) => {
                 self.sessions.remove(&session);
             }
             Fact::ModelAttemptFinished { call, end, .. } => {

@@ -86,7 +86,7 @@ impl Journal {
     pub(crate) fn model_attempt(&mut self, call: SpanId, attempt: u32, name: &str, outcome: ModelOutcome) {
         self.push(Fact::ModelAttemptStarted { call, attempt, model: name.into(), wait_ms: 0 });
         let error = (outcome != ModelOutcome::Ok).then(|| "secret error text".into());
-        self.push(Fact::ModelAttemptFinished { call, attempt, end: AttemptEnd { outcome, error } });
+        self.push(Fact::ModelAttemptFinished { call, attempt, end: AttemptEnd::new(outcome, error) });
     }
 
     pub(crate) fn model_finished(&mut self, op: SpanId, outcome: ModelOutcome, (input, output): (u64, u64)) {
@@ -120,7 +120,7 @@ impl Journal {
 
     pub(crate) fn tool_attempt(&mut self, call: SpanId, attempt: u32, outcome: ToolOutcome) {
         self.push(Fact::ToolAttemptStarted { call, attempt, effect: Effect::Read, wait_ms: 0 });
-        self.push(Fact::ToolAttemptFinished { call, attempt, end: AttemptEnd { outcome, error: None } });
+        self.push(Fact::ToolAttemptFinished { call, attempt, end: AttemptEnd::new(outcome, None) });
     }
 
     pub(crate) fn tool_finished(&mut self, op: SpanId, outcome: ToolOutcome, valid: Option<bool>, attempts: u32) {

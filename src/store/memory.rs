@@ -181,6 +181,15 @@ impl port::Store for Store {
         Ok(self.lock().sessions.get(&id).cloned())
     }
 
+    fn recent_starts(&self, principal: &str, since: Timestamp, limit: usize) -> Result<Vec<Timestamp>, StoreError> {
+        let state = self.lock();
+        let own = state.sessions.values().filter(|row| row.principal == principal && row.started > since);
+        let mut starts: Vec<_> = own.map(|row| row.started).collect();
+        starts.sort_unstable_by(|one, other| other.cmp(one));
+        starts.truncate(limit);
+        Ok(starts)
+    }
+
     fn mark_exported(&self, sessions: &[SessionId]) -> Result<(), StoreError> {
         self.lock_to_write()?.exported.extend(sessions);
         Ok(())

@@ -144,6 +144,10 @@ impl port::Store for Store {
         self.read(|conn| query::session(conn, id))
     }
 
+    fn recent_starts(&self, principal: &str, since: Timestamp, limit: usize) -> Result<Vec<Timestamp>, StoreError> {
+        self.read(|conn| query::recent_starts(conn, principal, since, limit))
+    }
+
     fn mark_exported(&self, sessions: &[SessionId]) -> Result<(), StoreError> {
         self.write(|writer| writer.mark_exported(sessions))
     }

@@ -168,7 +168,7 @@ fn model_facts() -> [Fact; 4] {
         Fact::ModelAttemptFinished {
             call: span(1),
             attempt: 1,
-            end: AttemptEnd { outcome: ModelOutcome::Fault(FaultKind::Overloaded), error: sensitive("529") },
+            end: AttemptEnd::new(ModelOutcome::Fault(FaultKind::Overloaded), sensitive("529")),
         },
         Fact::ModelCallFinished {
             op: span(1),
@@ -199,7 +199,7 @@ fn tool_facts() -> [Fact; 4] {
         Fact::ToolAttemptFinished {
             call: span(2),
             attempt: 1,
-            end: AttemptEnd { outcome: ToolOutcome::Timeout, error: sensitive("no answer in 15 s") },
+            end: AttemptEnd::new(ToolOutcome::Timeout, sensitive("no answer in 15 s")),
         },
         Fact::ToolCallFinished {
             op: span(2),

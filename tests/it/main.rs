@@ -14,6 +14,7 @@ mod dependencies;
 mod docs;
 mod facts;
 mod faults;
+mod journal_trouble;
 mod mcp_schemas;
 mod origin;
 mod otlp;

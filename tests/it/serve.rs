@@ -398,3 +398,20 @@ fn two_services_do_not_share_a_port() {
     assert!(second.err.contains(&wanted) && second.err.contains("in use"), "{}", second.err);
     assert_eq!(server.get("/readyz").status, 200, "the first one goes on");
 }
+
+/// Sessions an hour are counted in the journal: a restart forgets none.
+#[test]
+fn a_user_begins_only_so_many_sessions_an_hour() {
+    let home = home().variable("GLASSBOX__RATE_LIMITS__SESSIONS_PER_USER_PER_HOUR", "2");
+    let server = home.serve();
+    let begin = |server: &Server<'_>| server.post("/v1/sessions", &task("hi", json!({})));
+    assert_eq!([begin(&server).status, begin(&server).status], [202, 202]);
+    server.stop();
+    let server = home.serve();
+    let refused = begin(&server);
+    assert_problem(&refused, 429, "2 sessions were begun in the last hour");
+    let wait: u32 = refused.header("retry-after").unwrap().parse().unwrap();
+    assert!((3500..=3600).contains(&wait), "{wait}");
+    let counted = |answer: &Answer| answer.body.contains("glassbox_rate_limited_total{limit=\"sessions_per_user\"} 1");
+    server.get_until("/metrics", counted);
+}

@@ -94,6 +94,17 @@ pub struct AttemptEnd<O> {
     /// The phrase of its fault.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Sensitive<String>>,
+    /// Whether it is sure that nothing went out: it was cut off while its intent waited for the
+    /// disk.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub not_begun: bool,
+}
+
+impl<O> AttemptEnd<O> {
+    /// An attempt that went out and ended like this.
+    pub const fn new(outcome: O, error: Option<Sensitive<String>>) -> Self {
+        Self { outcome, error, not_begun: false }
+    }
 }
 
 /// How a model call ended.

@@ -50,17 +50,20 @@ pub enum RateLimit {
     Tool,
     /// Calls of a tool by one principal.
     ToolPrincipal,
+    /// Sessions that one principal begins in an hour.
+    SessionsPerUser,
 }
 
 impl RateLimit {
     /// Every limit.
-    pub const ALL: [Self; 2] = [Self::Tool, Self::ToolPrincipal];
+    pub const ALL: [Self; 3] = [Self::Tool, Self::ToolPrincipal, Self::SessionsPerUser];
 
     /// The word that users see.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Tool => "tool",
             Self::ToolPrincipal => "tool_principal",
+            Self::SessionsPerUser => "sessions_per_user",
         }
     }
 }

@@ -116,7 +116,7 @@ fn tool_finished(op: SpanId, outcome: ToolOutcome, attempts: u32) -> Fact {
 fn tool_attempt(call: SpanId, attempt: u32, outcome: ToolOutcome) -> [Fact; 2] {
     [
         Fact::ToolAttemptStarted { call, attempt, effect: Effect::Read, wait_ms: 0 },
-        Fact::ToolAttemptFinished { call, attempt, end: AttemptEnd { outcome, error: None } },
+        Fact::ToolAttemptFinished { call, attempt, end: AttemptEnd::new(outcome, None) },
     ]
 }
 
@@ -180,13 +180,13 @@ fn whole_session() -> Vec<Fact> {
     facts.push(Fact::ModelAttemptFinished {
         call: span_id(2),
         attempt: 1,
-        end: AttemptEnd { outcome: ModelOutcome::Fault(FaultKind::Overloaded), error: Some("secret error".into()) },
+        end: AttemptEnd::new(ModelOutcome::Fault(FaultKind::Overloaded), Some("secret error".into())),
     });
     facts.push(Fact::ModelAttemptStarted { call: span_id(2), attempt: 2, model: "spare".into(), wait_ms: 0 });
     facts.push(Fact::ModelAttemptFinished {
         call: span_id(2),
         attempt: 2,
-        end: AttemptEnd { outcome: ModelOutcome::Ok, error: None },
+        end: AttemptEnd::new(ModelOutcome::Ok, None),
     });
     let usage = Usage { input: 100, output: 20, cache_read: 60, ..Usage::default() };
     facts.push(model_finished(span_id(2), ModelOutcome::Ok, usage));

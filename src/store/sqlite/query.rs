@@ -105,6 +105,25 @@ pub(super) fn expired(conn: &Connection, now: Timestamp) -> Result<Vec<SessionId
     Ok(found)
 }
 
+/// When a principal's latest sessions began, newest first.
+pub(super) fn recent_starts(
+    conn: &Connection,
+    principal: &str,
+    since: Timestamp,
+    limit: usize,
+) -> Result<Vec<Timestamp>, Failure> {
+    let mut statement = conn.prepare_cached(
+        "SELECT started FROM session WHERE principal = ?1 AND started > ?2 ORDER BY started DESC LIMIT ?3",
+    )?;
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut rows = statement.query(rusqlite::params![principal, codec::integer(since.as_nanos()), limit])?;
+    let mut starts = Vec::new();
+    while let Some(row) = rows.next()? {
+        starts.push(codec::time(row, 0)?);
+    }
+    Ok(starts)
+}
+
 /// Ended sessions whose spans are not known to have arrived, oldest first.
 pub(super) fn unexported(conn: &Connection, since: Timestamp, before: Timestamp) -> Result<Vec<SessionId>, Failure> {
     let mut statement = conn.prepare_cached(

@@ -1,0 +1,57 @@
+//! Why a session is not begun, in words for whoever asked.
+
+use std::time::Duration;
+
+use crate::core::{SessionId, port::StoreError};
+
+/// Why a session was not begun.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Refused {
+    /// Nothing is asked.
+    #[error("the task is empty; say what is to be done")]
+    EmptyTask,
+    /// No such agent.
+    #[error("there is no agent {given:?}; declared are: {}", .declared.join(", "))]
+    UnknownAgent {
+        /// What was asked for; nothing where a choice had to be made.
+        given: String,
+        /// What there is.
+        declared: Vec<String>,
+    },
+    /// No such kind of task.
+    #[error("agent {agent} has no task type {given:?}; declared are: {}", .declared.join(", "))]
+    UnknownTaskType {
+        /// The agent.
+        agent: String,
+        /// What was asked for.
+        given: String,
+        /// What there is.
+        declared: Vec<String>,
+    },
+    /// The process is stopping.
+    #[error("the service is stopping and takes no new sessions")]
+    Draining,
+    /// As many sessions run as may.
+    #[error("{limit} sessions run already, which is the most allowed")]
+    Overloaded {
+        /// `server.max_sessions`.
+        limit: usize,
+    },
+    /// The principal has begun as many sessions in the last hour as it may.
+    #[error("{limit} sessions were begun in the last hour, which is the most allowed; the next one in {} s", .wait.as_secs() + 1)]
+    TooManySessions {
+        /// `rate_limits.sessions_per_user_per_hour`.
+        limit: u32,
+        /// When the next may begin.
+        wait: Duration,
+    },
+    /// The journal cannot write.
+    #[error("the journal cannot write: {0}")]
+    Journal(StoreError),
+    /// The journal stopped writing just then.
+    #[error("the journal cannot write; {session} begins once it can: look for it before asking again")]
+    NotYetDurable {
+        /// The session that waits.
+        session: SessionId,
+    },
+}
