@@ -11,6 +11,7 @@
 mod agents;
 mod effective;
 mod env;
+mod models;
 mod otel;
 mod reader;
 mod report;
@@ -150,6 +151,10 @@ impl Config {
                 hints.push(format!("tools.{name}.scopes: auth.default_principal does not hold {scope}"));
             }
         }
+        for (name, model) in self.models.iter().filter(|(_, model)| model.provider.shows_key()) {
+            let url = model.provider.access().map_or("", |access| &access.base_url);
+            hints.push(format!("models.{name}.base_url: {url} sends the key in the clear; use https"));
+        }
         for name in self.models.keys().filter(|name| !self.agents.values().any(|agent| agent.model == **name)) {
             hints.push(format!("models.{name}: no agent uses it"));
         }
@@ -183,7 +188,7 @@ fn sections(reader: &Reader, root: &tree::Node, vault: Vault<'_>) -> Config {
     let otel = otel::Otel { env: vault.env, reader };
     Config {
         agents: agents::read_agents(&root),
-        models: agents::read_models(&root, vault),
+        models: models::read_models(&root, vault),
         tools: agents::read_tools(&root),
         llm_retry_policy: resilience::read_retry(&root.section("llm_retry_policy"), RetryPolicy::llm()),
         tool_retry_policy: resilience::read_retry(&root.section("tool_retry_policy"), RetryPolicy::tool()),
@@ -223,6 +228,7 @@ mod tests {
                     | "models"
                     | "tools"
                     | "rate_limits.tools"
+                    | "models.*.headers"
                     | "telemetry.otlp.headers"
                     | "telemetry.resource_attributes"
                     | "auth.default_principal.attributes"
@@ -231,6 +237,12 @@ mod tests {
             found.insert(path.clone());
             keys_of(below, &path, found);
         }
+    }
+
+    /// The variables that the mentioned keys point to.
+    fn keys() -> BTreeMap<String, String> {
+        let names = ["GLASSBOX_HASH_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"];
+        names.iter().map(|name| ((*name).to_owned(), "k".repeat(32))).collect()
     }
 
     /// The default with every key that it only mentions switched on.
@@ -247,7 +259,7 @@ mod tests {
 
     #[test]
     fn the_default_names_every_key_and_each_with_a_comment() {
-        let env = BTreeMap::from([("GLASSBOX_HASH_KEY".to_owned(), "k".repeat(32))]);
+        let env = keys();
         let text = uncommented();
         let (_, known) = read("all", text.as_bytes(), Path::new(""), &env).unwrap_or_else(|report| panic!("{report}"));
         let mut named = BTreeSet::new();
@@ -262,7 +274,7 @@ mod tests {
 
     #[test]
     fn what_the_default_mentions_in_comments_is_what_is_implied() {
-        let env = BTreeMap::from([("GLASSBOX_HASH_KEY".to_owned(), "k".repeat(32))]);
+        let env = keys();
         let (mut all, _) =
             read("all", uncommented().as_bytes(), Path::new(""), &env).unwrap_or_else(|report| panic!("{report}"));
         // Some keys have no default to mention; they stand there as examples.
@@ -273,6 +285,7 @@ mod tests {
         all.telemetry.events = None;
         all.rate_limits.tools.clear();
         all.auth.default_principal.attributes.clear();
+        all.models.retain(|name, _| name == "bank");
         all.agents.values_mut().for_each(|agent| agent.prompt_version = None);
         for tool in all.tools.values_mut() {
             (tool.description, tool.circuit) = (None, None);

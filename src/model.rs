@@ -3,6 +3,16 @@
 //! It must never know sessions, retries, tools or metrics: one request goes out, one reply or
 //! one fault comes back.
 
+pub mod anthropic;
+mod draft;
+mod exchange;
+mod history;
+pub mod http;
+pub mod openai;
 pub mod scripted;
+mod sse;
 
+pub use anthropic::Anthropic;
+pub use http::{Access, Client};
+pub use openai::OpenAi;
 pub use scripted::Scripted;

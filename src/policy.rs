@@ -12,7 +12,7 @@ use std::{
     future::Future,
     panic::AssertUnwindSafe,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -100,9 +100,10 @@ impl Policy {
     /// Makes a model call inside its operation `call`.
     pub async fn call_model(&self, log: &SessionLog, call: SpanId, input: ModelInput<'_>) -> ModelCallEnd {
         let circuit = CircuitId::model(input.model.info().name.clone());
-        let exchange = ModelExchange { log, call, circuit, input };
+        let exchange = ModelExchange { log, call, circuit, input, broken: Mutex::default() };
         let Attempts { result, made } = attempts(self, &self.llm_retry, log, &exchange).await;
-        model_call_end(result, made)
+        let broken = exchange.broken.into_inner().unwrap_or_else(PoisonError::into_inner);
+        model_call_end(result, broken, made)
     }
 
     /// Runs a tool inside its operation `call`.
@@ -131,6 +132,8 @@ struct ModelExchange<'a> {
     call: SpanId,
     circuit: CircuitId,
     input: ModelInput<'a>,
+    /// What the attempts that broke are charged with.
+    broken: Mutex<Usage>,
 }
 
 impl Exchange for ModelExchange<'_> {
@@ -160,6 +163,9 @@ impl Exchange for ModelExchange<'_> {
         log.observe(attempt, |_| async {
             let send = ModelCallInput { request: input.request, body: input.body, trace: log.trace(call) };
             let result = guarded(input.timeout, input.model.call(send)).await;
+            if let Err(Fault { usage: Some(usage), .. }) = &result {
+                self.broken.lock().unwrap_or_else(PoisonError::into_inner).add(usage);
+            }
             (model_attempt_end(&result), result)
         })
         .await
@@ -233,16 +239,18 @@ fn model_attempt_end(result: &Result<ModelReply, Fault>) -> AttemptEnd<ModelOutc
     }
 }
 
-fn model_call_end(result: Result<ModelReply, Fault>, attempts: u32) -> ModelCallEnd {
+/// The call is charged with its reply and with every attempt that broke after its reply began.
+fn model_call_end(result: Result<ModelReply, Fault>, broken: Usage, attempts: u32) -> ModelCallEnd {
     match result {
         Ok(reply) => {
-            let usage = reply.usage;
+            let mut usage = reply.usage;
+            usage.add(&broken);
             ModelCallEnd { outcome: ModelOutcome::Ok, reply: Some(reply), usage, error: None, attempts }
         }
         Err(fault) => ModelCallEnd {
             outcome: ModelOutcome::Fault(fault.kind),
             reply: None,
-            usage: Usage::default(),
+            usage: broken,
             error: Some(error_text(&fault)),
             attempts,
         },

@@ -5,12 +5,14 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 use super::{
     reader::Section,
     scalar::{self, Read},
-    secret::Vault,
 };
-use crate::core::{
-    Effect, Limits,
-    fact::{Language, ModelInfo},
-    spec::{Confirm, DEFAULT_CONFIRM_EXPIRES, DEFAULT_TOOL_TIMEOUT},
+use crate::{
+    core::{
+        Effect, Limits,
+        fact::{Language, ModelInfo},
+        spec::{Confirm, DEFAULT_CONFIRM_EXPIRES, DEFAULT_TOOL_TIMEOUT},
+    },
+    model::{Access, openai::MaxTokensKey},
 };
 
 /// A named agent: a prompt, a model, tools and limits.
@@ -52,6 +54,10 @@ pub struct Model {
 pub enum Provider {
     /// Replies from a script: no key, no network.
     Scripted(Script),
+    /// Anthropic, or a server that speaks its Messages.
+    Anthropic(Access),
+    /// OpenAI, or a server that speaks its chat completions.
+    OpenAi(Access, MaxTokensKey),
 }
 
 /// Where a script is kept.
@@ -119,7 +125,25 @@ impl Provider {
     pub const fn label(&self) -> &'static str {
         match self {
             Self::Scripted(_) => "scripted",
+            Self::Anthropic(_) => "anthropic",
+            Self::OpenAi(..) => "openai",
         }
+    }
+
+    /// Where it is reached, if over a network.
+    pub const fn access(&self) -> Option<&Access> {
+        match self {
+            Self::Scripted(_) => None,
+            Self::Anthropic(access) | Self::OpenAi(access, _) => Some(access),
+        }
+    }
+
+    /// Whether its key goes over a network in the clear.
+    pub(super) fn shows_key(&self) -> bool {
+        self.access().filter(|access| access.api_key.is_some()).is_some_and(|access| {
+            let host = access.base_url.strip_prefix("http://").unwrap_or("localhost");
+            !["localhost", "127.", "[::1]"].iter().any(|own| host.starts_with(own))
+        })
     }
 }
 
@@ -159,11 +183,6 @@ pub(super) fn read_agents(root: &Section<'_>) -> BTreeMap<String, Agent> {
     entries.into_iter().map(|(name, section)| (name, read_agent(&section, &models, &tools))).collect()
 }
 
-pub(super) fn read_models(root: &Section<'_>, vault: Vault<'_>) -> BTreeMap<String, Model> {
-    let entries = root.named("models", model_name);
-    entries.into_iter().map(|(name, section)| (name.clone(), read_model(&section, &name, vault))).collect()
-}
-
 pub(super) fn read_tools(root: &Section<'_>) -> BTreeMap<String, Tool> {
     root.named("tools", tool_name).into_iter().map(|(name, section)| (name, read_tool(&section))).collect()
 }
@@ -189,14 +208,6 @@ pub(super) fn tool_name(name: &str) -> Read<()> {
     let fits = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
     if !fits || name.is_empty() || name.len() > 64 {
         return Err("must be 1 to 64 letters, digits, _ and -, for providers take no others".to_owned());
-    }
-    Ok(())
-}
-
-fn model_name(name: &str) -> Read<()> {
-    let fits = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
-    if !fits || name.is_empty() || name.len() > 64 {
-        return Err("must be 1 to 64 letters, digits, dots, _ and -".to_owned());
     }
     Ok(())
 }
@@ -241,27 +252,6 @@ fn read_limits(section: &Section<'_>) -> Limits {
         max_parallel_tools: section
             .get("max_parallel_tools", scalar::whole(1..=256))
             .unwrap_or(preset.max_parallel_tools),
-    }
-}
-
-fn read_model(section: &Section<'_>, name: &str, vault: Vault<'_>) -> Model {
-    section.need("provider", scalar::word(&[("scripted", ())]));
-    let script = section.need("script", |node| {
-        let text = scalar::text(node)?;
-        Ok(if text == "bank" { Script::Bank } else { Script::File(vault.folder.join(text)) })
-    });
-    let context_window = section.get("context_window", scalar::whole(1024..=100_000_000)).unwrap_or(200_000);
-    let max_output_tokens = section.get("max_output_tokens", scalar::whole(1..=10_000_000));
-    if max_output_tokens.is_some_and(|tokens| tokens >= context_window) {
-        section.wrong("max_output_tokens", format!("must be less than context_window ({context_window})"));
-    }
-    let (shortest, longest) = (Duration::from_millis(1), Duration::from_secs(3600));
-    Model {
-        provider: Provider::Scripted(script.unwrap_or(Script::Bank)),
-        request_model: section.get("model", scalar::text).unwrap_or_else(|| name.to_owned()),
-        context_window,
-        max_output_tokens: max_output_tokens.unwrap_or_else(|| 4096.min(context_window / 2)),
-        timeout: section.get("timeout", scalar::duration(shortest, longest)).unwrap_or(Duration::from_secs(60)),
     }
 }
 

@@ -15,7 +15,10 @@ use super::{
     telemetry::{Events, Telemetry},
     units::{write_bytes, write_duration},
 };
-use crate::core::{Limits, fact::Language};
+use crate::{
+    core::{Limits, fact::Language},
+    model::Access,
+};
 
 const SECRET: &str = "[secret]";
 
@@ -86,11 +89,26 @@ fn limits(limits: &Limits) -> Value {
 }
 
 fn model(model: &Model) -> Value {
-    let Provider::Scripted(script) = &model.provider;
+    let script = match &model.provider {
+        Provider::Scripted(Script::Bank) => Some("bank".to_owned()),
+        Provider::Scripted(Script::File(path)) => Some(path.display().to_string()),
+        Provider::Anthropic(_) | Provider::OpenAi(..) => None,
+    };
+    let max_tokens_key = match &model.provider {
+        Provider::Scripted(_) | Provider::Anthropic(_) => None,
+        Provider::OpenAi(_, key) => Some(key.label()),
+    };
+    let access = model.provider.access();
+    let headers = |access: &Access| named(&access.headers, |_| json!(SECRET));
     json!({
         "provider": model.provider.label(),
-        "script": match script { Script::Bank => "bank".to_owned(), Script::File(path) => path.display().to_string() },
+        "script": script,
         "model": model.request_model,
+        "base_url": access.map(|access| &access.base_url),
+        "api_key": access.and_then(|access| access.api_key.as_ref()).map(|_| SECRET),
+        "headers": access.filter(|access| !access.headers.is_empty()).map(headers),
+        "stream": access.map(|access| access.stream),
+        "max_tokens_key": max_tokens_key,
         "context_window": model.context_window,
         "max_output_tokens": model.max_output_tokens,
         "timeout": write_duration(model.timeout),

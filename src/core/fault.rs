@@ -5,6 +5,8 @@ use std::{fmt, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
+use super::message::Usage;
+
 /// The kinds of fault of a model, a tool or a store. Closed: a new kind does not compile until
 /// every question below has its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -188,12 +190,15 @@ pub struct Fault {
     /// The HTTP status that the service answered with, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
+    /// What a model's exchange that broke after it began is charged with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
 }
 
 impl Fault {
     /// A fault with no word on when to come back.
     pub fn new(kind: FaultKind, detail: impl Into<String>) -> Self {
-        Self { kind, detail: detail.into(), retry_after: None, status: None }
+        Self { kind, detail: detail.into(), retry_after: None, status: None, usage: None }
     }
 
     /// Adds the time that the service asks to wait.
@@ -207,6 +212,13 @@ impl Fault {
     #[must_use]
     pub const fn status(mut self, status: u16) -> Self {
         self.status = Some(status);
+        self
+    }
+
+    /// Adds the tokens that are charged although no reply came of them.
+    #[must_use]
+    pub const fn charged(mut self, usage: Usage) -> Self {
+        self.usage = Some(usage);
         self
     }
 }

@@ -6,11 +6,11 @@ use std::{
     sync::Arc,
 };
 
-use super::{Own, OwnTool, Refused};
+use super::{Own, OwnTool, Refused, SystemClock};
 use crate::{
     config::{self, Config},
-    core::{Model, Tool},
-    model::{self, scripted::Scripted},
+    core::{Model, Tool, fact::ModelInfo},
+    model::{self, Anthropic, OpenAi, Scripted},
     policy::Policy,
     session::Agent,
     tool::{self, Bank, Overrides, Registration, Registry},
@@ -39,6 +39,14 @@ pub enum Error {
         model: String,
         /// What is wrong.
         source: model::scripted::Error,
+    },
+    /// A model cannot be reached this way.
+    #[error("models.{model}: {wrong}")]
+    Http {
+        /// The model.
+        model: String,
+        /// What is wrong.
+        wrong: model::http::Error,
     },
     /// What the program brings along is for nobody.
     #[error("{}; the configuration declares agents {} and models {}", .wrong.join(", "), .agents.join(", "), .models.join(", "))]
@@ -97,18 +105,43 @@ fn check_own(config: &Config, own: &Own) -> Result<(), Error> {
     Err(Error::Own { wrong, agents, models })
 }
 
-/// Builds the configured models, by name.
+/// Builds the configured models, by name. Those that are reached over HTTP share one client.
 ///
 /// # Errors
-/// A script that cannot be read or is wrong.
+/// A script that cannot be read or is wrong, or an address or header that cannot be used.
 pub fn build_models(config: &Config) -> Result<BTreeMap<String, Arc<dyn Model>>, Error> {
-    let build = |(name, model): (&String, _)| Ok((name.clone(), build_model(name, model)?));
-    config.models.iter().map(build).collect()
+    let mut client = None;
+    let mut build = |(name, model): (&String, _)| Ok((name.clone(), build_model(name, model, &mut client)?));
+    config.models.iter().map(&mut build).collect()
 }
 
-fn build_model(name: &str, config: &config::Model) -> Result<Arc<dyn Model>, Error> {
+fn build_model(
+    name: &str,
+    config: &config::Model,
+    client: &mut Option<model::Client>,
+) -> Result<Arc<dyn Model>, Error> {
     let info = config.info(name);
-    let config::Provider::Scripted(script) = &config.provider;
+    let wrong = |wrong| Error::Http { model: name.to_owned(), wrong };
+    Ok(match &config.provider {
+        config::Provider::Scripted(script) => Arc::new(build_scripted(name, info, script)?),
+        config::Provider::Anthropic(access) => {
+            Arc::new(Anthropic::new(info, access, shared(client).map_err(wrong)?).map_err(wrong)?)
+        }
+        config::Provider::OpenAi(access, key) => {
+            Arc::new(OpenAi::new(info, access, *key, shared(client).map_err(wrong)?).map_err(wrong)?)
+        }
+    })
+}
+
+/// The client that all models share; none is built where no model needs it.
+fn shared(client: &mut Option<model::Client>) -> Result<model::Client, model::http::Error> {
+    if let Some(client) = client {
+        return Ok(client.clone());
+    }
+    Ok(client.insert(model::Client::new(Arc::new(SystemClock))?).clone())
+}
+
+fn build_scripted(name: &str, info: ModelInfo, script: &config::Script) -> Result<Scripted, Error> {
     let text = match script {
         config::Script::Bank => model::scripted::BANK.to_owned(),
         config::Script::File(path) => std::fs::read_to_string(path).map_err(|source| Error::ScriptFile {
@@ -117,9 +150,7 @@ fn build_model(name: &str, config: &config::Model) -> Result<Arc<dyn Model>, Err
             source,
         })?,
     };
-    let scripted =
-        Scripted::from_yaml(info, &text).map_err(|source| Error::Script { model: name.to_owned(), source })?;
-    Ok(Arc::new(scripted))
+    Scripted::from_yaml(info, &text).map_err(|source| Error::Script { model: name.to_owned(), source })
 }
 
 fn registry(config: &Config, data_dir: &Path, own: &Own) -> Result<Registry, Error> {

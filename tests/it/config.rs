@@ -5,8 +5,9 @@ mod variables;
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
-use glassbox::config::{Config, Exception, Report, Script, Sources, Store, Synchronous};
+use glassbox::config::{Config, Exception, Provider, Report, Script, Sources, Store, Synchronous};
 use glassbox::core::{Effect, Fault, FaultKind, fact::Language, spec::Confirm};
+use glassbox::model::{Access, openai::MaxTokensKey};
 use proptest::prelude::*;
 
 /// A whole configuration, as small as it gets; tests put their own lines behind it.
@@ -123,7 +124,9 @@ fn files_are_read_with_paths_relative_to_them() {
     std::fs::write(folder.path().join("key"), "0123456789abcdef\n").expect("a file");
     let config = Config::load(&Sources { file: Some(path), env: BTreeMap::new() });
     let config = config.unwrap_or_else(|report| panic!("{report}"));
-    let glassbox::config::Provider::Scripted(script) = &config.models["bank"].provider;
+    let glassbox::config::Provider::Scripted(script) = &config.models["bank"].provider else {
+        panic!("the bank's model is scripted")
+    };
     assert_eq!(script, &Script::File(folder.path().join("replies.yaml")));
     assert_eq!(config.privacy.hash_key.map(|key| key.into_inner()).as_deref(), Some("0123456789abcdef"));
 
@@ -217,4 +220,42 @@ proptest! {
         bytes[at] = byte;
         let _ = Config::from_text("x", &bytes, Path::new(""), &BTreeMap::new());
     }
+}
+
+#[test]
+fn models_over_http_have_their_defaults_and_hide_their_keys() {
+    let text = format!(
+        "{SMALL}  claude: {{provider: anthropic, api_key: {{env: KEY}}, headers: {{X-Tenant: hunter2}}}}\n  \
+         gpt: {{provider: openai, model: gpt-5, api_key: {{env: KEY}}}}\n  \
+         own: {{provider: openai, model: qwen, base_url: 'http://127.0.0.1:8000/v1/', stream: false}}\n"
+    );
+    let config = loaded(&text, &[("KEY", "hunter2")]);
+    let access = |base_url: &str, keyed: bool, stream| Access {
+        base_url: base_url.into(),
+        api_key: keyed.then(|| "hunter2".into()),
+        headers: BTreeMap::new(),
+        stream,
+    };
+    let claude = &config.models["claude"];
+    let headers = BTreeMap::from([("x-tenant".to_owned(), "hunter2".into())]);
+    let expected = Access { headers, ..access("https://api.anthropic.com", true, true) };
+    assert_eq!(claude.provider, Provider::Anthropic(expected));
+    assert_eq!(
+        (claude.request_model.as_str(), claude.info("claude").provider.as_str()),
+        ("claude-sonnet-5-5", "anthropic")
+    );
+    let gpt = access("https://api.openai.com/v1", true, true);
+    assert_eq!(config.models["gpt"].provider, Provider::OpenAi(gpt, MaxTokensKey::MaxCompletionTokens));
+    let own = access("http://127.0.0.1:8000/v1", false, false);
+    assert_eq!(config.models["own"].provider, Provider::OpenAi(own, MaxTokensKey::MaxTokens));
+    assert_eq!(config.models["own"].info("own").provider, "openai");
+
+    let shown = config.effective_yaml();
+    assert!(!shown.contains("hunter2"), "{shown}");
+    assert!(shown.contains("api_key: \"[secret]\"") && shown.contains("x-tenant: \"[secret]\""), "{shown}");
+
+    let text =
+        text.replace("{provider: openai, model: gpt-5,", "{provider: openai, model: gpt-5, base_url: 'http://gpt/v1',");
+    let clear = "models.gpt.base_url: http://gpt/v1 sends the key in the clear; use https".to_owned();
+    assert!(!config.hints().contains(&clear) && loaded(&text, &[("KEY", "k")]).hints().contains(&clear));
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use glassbox::{
-    Effect, FnTool, ToolReply, ToolSpec,
+    Effect, Fault, ToolContext, ToolReply, ToolSpec, async_trait,
     core::{
         Fact, Limits, SessionStatus, Tool, ToolOutcome,
         fact::{Language, SuspendCause},
@@ -21,7 +21,7 @@ use glassbox::{
     session::{Ended, Signals, drive},
     store::memory,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::world;
 
@@ -30,35 +30,45 @@ name: payer
 usage: {input: 10, output: 5}
 rules:
   - when: {call_count: 0}
-    call: {tool: look, arguments: {}}
-  - when: {call_count: 1}
     call: {tool: pay, arguments: {}}
   - text: paid
 ";
 
-fn spec(name: &str, effect: Effect) -> ToolSpec {
-    let schema = json!({"type": "object", "properties": {}, "additionalProperties": false});
-    ToolSpec::new(name, name, schema).effect(effect)
+/// An effect before whose intent the disk is full: its own check, which comes right before,
+/// fills it.
+struct Pay {
+    spec: ToolSpec,
+    store: Arc<memory::Store>,
+    paid: Arc<AtomicUsize>,
 }
 
-/// Two tools: one after which the disk is full, and one with an effect.
-fn tools(store: &Arc<memory::Store>, paid: &Arc<AtomicUsize>) -> Vec<Arc<dyn Tool>> {
-    let (store, paid) = (store.clone(), paid.clone());
-    let look = FnTool::new(spec("look", Effect::Read), move |_, _| {
-        store.fail_with(Some(StoreErrorKind::Full));
-        async { Ok(ToolReply::Text("ok".into())) }
-    });
-    let pay = FnTool::new(spec("pay", Effect::Unsafe), move |_, _| {
-        paid.fetch_add(1, Ordering::SeqCst);
-        async { Ok(ToolReply::Text("ok".into())) }
-    });
-    vec![Arc::new(look), Arc::new(pay)]
+#[async_trait]
+impl Tool for Pay {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn check(&self, _: &ToolContext, _: &Value) -> Result<(), String> {
+        self.store.fail_with(Some(StoreErrorKind::Full));
+        Ok(())
+    }
+
+    async fn call(&self, _: &ToolContext, _: Value) -> Result<ToolReply, Fault> {
+        self.paid.fetch_add(1, Ordering::SeqCst);
+        Ok(ToolReply::Text("ok".into()))
+    }
+}
+
+fn pay(store: &Arc<memory::Store>, paid: &Arc<AtomicUsize>) -> Arc<dyn Tool> {
+    let schema = json!({"type": "object", "properties": {}, "additionalProperties": false});
+    let spec = ToolSpec::new("pay", "Pays.", schema).effect(Effect::Unsafe);
+    Arc::new(Pay { spec, store: store.clone(), paid: paid.clone() })
 }
 
 /// Drives a session until its effect waits for the disk, lets `then` happen, and gives the facts.
 async fn driven(then: impl Fn(&Signals, &memory::Store)) -> (Vec<Fact>, SessionStatus, usize) {
     let (store, paid) = (Arc::new(memory::Store::new()), Arc::new(AtomicUsize::new(0)));
-    let agent = world::agent(SCRIPT, world::model_info(), Limits::default(), Language::En, tools(&store, &paid));
+    let agent = world::agent(SCRIPT, world::model_info(), Limits::default(), Language::En, vec![pay(&store, &paid)]);
     let clock = Arc::new(SystemClock);
     let watch = Arc::new(world::Deaf);
     let writer = Writer::start(Mode::Thread, OnFault::Wait, store.clone(), Vec::new(), watch, clock.clone());
@@ -86,7 +96,7 @@ async fn driven(then: impl Fn(&Signals, &memory::Store)) -> (Vec<Fact>, SessionS
 
 fn outcome_of_pay(facts: &[Fact]) -> Option<ToolOutcome> {
     facts.iter().rev().find_map(|fact| match fact {
-        Fact::ToolCallFinished { end, .. } if end.call_id == "call_2_1" => Some(end.outcome),
+        Fact::ToolCallFinished { end, .. } if end.call_id == "call_1_1" => Some(end.outcome),
         _ => None,
     })
 }

@@ -16,6 +16,7 @@ mod facts;
 mod faults;
 mod journal_trouble;
 mod mcp_schemas;
+mod models;
 mod origin;
 mod otlp;
 mod own_tool;

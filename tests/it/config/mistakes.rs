@@ -201,6 +201,53 @@ fn broken_text_is_one_mistake_with_its_place() {
     assert_eq!(mistakes(&large, &[]), ["glassbox.yaml: is larger than 1 MiB; a configuration is not"]);
 }
 
+/// Entries of `models` behind the small configuration, and the one mistake they make.
+const MODELS: &[(&str, &str)] = &[
+    (
+        "x: {provider: antropic}",
+        "7:17: models.x.provider: must be scripted, anthropic or openai, not \"antropic\"; did you mean anthropic?",
+    ),
+    (
+        "x: {provider: anthropic}",
+        "7:3: models.x.api_key: is missing; write { env: NAME } or { file: PATH }, or the base_url of a server of your own",
+    ),
+    ("x: {provider: anthropic, api_key: {env: NO_KEY}}", "7:37: models.x.api_key: the variable NO_KEY is not set"),
+    (
+        "x: {provider: anthropic, api_key: {env: TWO_LINES}}",
+        "7:37: models.x.api_key: holds characters that no HTTP header may hold",
+    ),
+    ("x: {provider: openai, base_url: 'http://h/v1'}", "7:3: models.x.model: is missing"),
+    (
+        "x: {provider: openai, model: m, base_url: 'h/v1'}",
+        "7:45: models.x.base_url: must be an http or https address such as https://api.example.com/v1, not \"h/v1\"",
+    ),
+    (
+        "x: {provider: openai, model: m, base_url: 'http://h', max_tokens_key: tokens}",
+        "7:73: models.x.max_tokens_key: must be max_tokens or max_completion_tokens, not \"tokens\"",
+    ),
+    (
+        "x: {provider: anthropic, base_url: 'http://h', max_tokens_key: max_tokens}",
+        "7:66: models.x.max_tokens_key: is for provider openai only",
+    ),
+    (
+        "x: {provider: scripted, script: bank, stream: true}",
+        "7:49: models.x.stream: is for provider anthropic or openai only",
+    ),
+    (
+        "x: {provider: openai, model: m, base_url: 'http://h', script: bank}",
+        "7:65: models.x.script: is for provider scripted only",
+    ),
+    ("x: {provider: scripted}", "7:3: models.x.script: is missing"),
+];
+
+#[test]
+fn each_mistake_of_a_model_is_told_where_it_stands() {
+    for (line, expected) in MODELS {
+        let found = mistakes(&format!("{SMALL}  {line}\n"), &[("TWO_LINES", "a\nb")]);
+        assert_eq!(found, [format!("glassbox.yaml:{expected}")], "{line}");
+    }
+}
+
 #[test]
 fn a_misplaced_secret_is_not_repeated() {
     for lines in [
@@ -209,6 +256,8 @@ fn a_misplaced_secret_is_not_repeated() {
         "privacy: {hash_key: [hunter2]}",
         "privacy: {hash_key: {env: [hunter2]}}",
         "privacy: [hunter2]",
+        "  other: {provider: anthropic, api_key: hunter2}",
+        "  other: {provider: openai, model: m, base_url: 'http://me:hunter2@host/v1'}",
         "telemetry: {otlp: {endpoint: 'http://me:hunter2@host'}}",
     ] {
         let found = mistakes(&format!("{SMALL}{lines}\n"), &[]);
