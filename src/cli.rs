@@ -5,18 +5,21 @@
 mod check;
 mod confirm;
 mod live_view;
+mod output;
 mod run;
 mod serve;
 mod session;
 mod session_cancel;
 mod session_data;
 mod steps;
+mod stops;
 
 use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand};
 
+use self::output::say;
 use crate::{
     config::{Config, Sources, process_environment},
     runtime::Refused,
@@ -79,7 +82,11 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
-    match run_command(cli) {
+    let ended = run_command(cli);
+    let unwritten = tell_unwritten();
+    match ended {
+        // Whoever asked for output did not get it.
+        Ok(_) if unwritten => ExitCode::from(exit::FAILURE),
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             let usage = error.is::<crate::config::Report>() || error.downcast_ref().is_some_and(is_usage);
@@ -103,17 +110,30 @@ const fn is_usage(refused: &Refused) -> bool {
 
 fn usage(error: &clap::Error) -> ExitCode {
     // Help and version are no mistakes; a closed pipe is nobody's.
-    let _ = error.print();
-    ExitCode::from(if error.use_stderr() { exit::USAGE } else { exit::OK })
+    output::note(error.print());
+    ExitCode::from(if error.use_stderr() {
+        exit::USAGE
+    } else if tell_unwritten() {
+        exit::FAILURE
+    } else {
+        exit::OK
+    })
 }
 
-#[expect(clippy::print_stderr, reason = "this is where errors reach the person")]
-fn complain(error: &anyhow::Error) {
-    if let Some(report) = error.downcast_ref::<crate::config::Report>() {
-        eprintln!("{report}");
-    } else {
-        eprintln!("glassbox: {error:#}");
+/// Says that output is missing, if it is.
+fn tell_unwritten() -> bool {
+    let cause = output::unwritten();
+    if let Some(cause) = cause {
+        output::complain(format!("glassbox: the output is not whole, it cannot be written: {cause}"));
     }
+    cause.is_some()
+}
+
+fn complain(error: &anyhow::Error) {
+    output::complain(match error.downcast_ref::<crate::config::Report>() {
+        Some(report) => report.to_string(),
+        None => format!("glassbox: {error:#}"),
+    });
 }
 
 fn run_command(cli: Cli) -> anyhow::Result<u8> {
@@ -139,11 +159,4 @@ impl Global {
         let sources = Sources { file: self.config.clone(), env: process_environment() };
         Ok(Config::load(&sources)?)
     }
-}
-
-/// Writes a line to the standard output. A reader that went away misses it: a session that runs
-/// is not cut short because nobody looks any more.
-pub(crate) fn say(line: impl AsRef<str>) {
-    use std::io::Write as _;
-    let _ = writeln!(std::io::stdout(), "{}", line.as_ref());
 }

@@ -3,10 +3,12 @@
 //! It must never decide what a session is or may do; it turns requests into tasks and what
 //! comes back into JSON, and every error into problem+json.
 
+mod body;
 mod circuits;
 mod confirmations;
 mod data;
 mod ops;
+mod origin;
 mod problem;
 mod sessions;
 mod traceparent;
@@ -30,6 +32,9 @@ use crate::{config, core::Principal, runtime::Runtime};
 
 /// The header that names a request, in and out.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// The role that may act for every principal, and switch circuits.
+const OPERATOR: &str = "operator";
 
 /// How the API behaves.
 #[derive(Clone, Debug)]
@@ -60,6 +65,13 @@ struct Api {
     options: Options,
 }
 
+impl Api {
+    /// Whether the caller is an operator.
+    fn is_operator(&self) -> bool {
+        self.options.principal.roles.iter().any(|role| role == OPERATOR)
+    }
+}
+
 /// The whole API.
 pub fn app(runtime: Runtime, options: Options) -> Router {
     let limit = DefaultBodyLimit::max(options.max_body_bytes);
@@ -78,10 +90,11 @@ pub fn app(runtime: Runtime, options: Options) -> Router {
         .route("/metrics", get(ops::metrics))
         .route("/healthz", get(ops::healthz))
         .route("/readyz", get(ops::readyz))
-        // From the inside out: limits, then panics, then every error gets its form and its name.
+        // From the inside out: limits, panics, who may ask at all, then every error gets its form and its name.
         .layer(limit)
         .layer(timeout)
         .layer(CatchPanicLayer::new())
+        .layer(middleware::from_fn(origin::guard))
         .layer(middleware::map_response(problem::dress))
         .layer(PropagateRequestIdLayer::new(REQUEST_ID))
         .layer(SetRequestIdLayer::new(REQUEST_ID, NewRequestId(runtime.clone())))

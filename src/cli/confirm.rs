@@ -5,16 +5,14 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use anyhow::bail;
 use clap::Args;
 use console::style;
-use tokio::{
-    signal::unix::{Signal, SignalKind, signal},
-    sync::oneshot,
-};
+use tokio::sync::oneshot;
 
 use super::{
     Global, exit,
+    output::{line as clean, say, say_json},
     run::{self, Asker},
-    say,
     session::resolve,
+    stops::Stops,
 };
 use crate::{
     core::{Sensitive, SessionId, SessionStatus, StreamId},
@@ -51,9 +49,9 @@ struct Answer {
 /// `glassbox session confirm ID`: decides, and drives the session on.
 pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> {
     let config = global.load()?;
-    let mut interrupts = signal(SignalKind::interrupt())?;
+    let mut stops = Stops::catch()?;
     let runtime = run::start(&global, &config, "confirm")?;
-    let asker = Asker { by: &config.auth.default_principal.id, interrupts: &mut interrupts };
+    let asker = Asker { by: &config.auth.default_principal.id, stops: &mut stops };
     let code = decide(&runtime, options, asker, global.json).await;
     run::close(&runtime, code).await
 }
@@ -79,7 +77,8 @@ async fn decide(runtime: &Runtime, options: Options, asker: Asker<'_>, json: boo
             if report.status == SessionStatus::AwaitingConfirmation {
                 return Ok(tell(id, &report.pending_confirmations, json));
             }
-            super::say(format!("{} is {}; {id} is {}", decided.call_id, decided.decision.label(), report.status));
+            let call = clean(&decided.call_id);
+            super::say(format!("{call} is {}; {id} is {}", decided.decision.label(), report.status));
             Ok(exit::OK)
         }
         Err(why) => {
@@ -123,7 +122,7 @@ pub(super) async fn ask(
     }
     for call in pending {
         say(line(call));
-        let Some(approve) = answer(asker.interrupts).await else { return Ok(None) };
+        let Some(approve) = answer(asker.stops).await else { return Ok(None) };
         let say = Say {
             call_id: call.call_id.clone(),
             approve,
@@ -136,7 +135,7 @@ pub(super) async fn ask(
             Ok(Settled { handle: None, .. }) => {}
             // Too late, or decided elsewhere: whatever goes on here is shown.
             Err(why) => {
-                super::say(why.to_string());
+                super::say(clean(&why.to_string()));
                 return Ok(runtime.find(id));
             }
         }
@@ -144,8 +143,8 @@ pub(super) async fn ask(
     Ok(None)
 }
 
-/// Whether the person says yes; nothing at the end of the input and on an interrupt.
-async fn answer(interrupts: &mut Signal) -> Option<bool> {
+/// Whether the person says yes; nothing at the end of the input and on a signal to stop.
+async fn answer(stops: &mut Stops) -> Option<bool> {
     let mut stdout = std::io::stdout();
     let _ = write!(stdout, "run it? [y/N] ").and_then(|()| stdout.flush());
     let (told, answered) = oneshot::channel();
@@ -160,7 +159,7 @@ async fn answer(interrupts: &mut Signal) -> Option<bool> {
             let line = line.ok().flatten()?;
             Some(matches!(line.trim().to_lowercase().as_str(), "y" | "yes" | "д" | "да"))
         }
-        _ = interrupts.recv() => {
+        _ = stops.next() => {
             super::say("");
             None
         }
@@ -177,7 +176,7 @@ pub(super) fn tell(id: SessionId, pending: &[PendingConfirmation], json: bool) -
     if json {
         let status = SessionStatus::AwaitingConfirmation;
         let report = serde_json::json!({"session_id": id, "status": status, "pending_confirmations": pending});
-        say(report.to_string());
+        say_json(&report);
         return exit::SUSPENDED;
     }
     for call in pending {
@@ -190,37 +189,13 @@ pub(super) fn tell(id: SessionId, pending: &[PendingConfirmation], json: bool) -
 
 /// One call that waits, with everything that a yes holds for.
 pub(super) fn line(call: &PendingConfirmation) -> String {
-    let (tool, arguments) = (style(&call.tool).cyan().bold(), clean(&call.arguments.to_string()));
+    let (tool, arguments) = (style(clean(&call.tool)).cyan().bold(), clean(&call.arguments.to_string()));
     format!("{} {tool} {arguments} · {} · until {}", style("?").yellow(), clean(&call.call_id), call.expires_at)
-}
-
-/// Text of a model for a person who decides: nothing in it moves the cursor, hides or turns
-/// around what stands beside it.
-fn clean(text: &str) -> String {
-    let show = |letter: char| match letter {
-        '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{61c}' => true,
-        letter => letter.is_control(),
-    };
-    let mut shown = String::with_capacity(text.len());
-    for letter in text.chars() {
-        if show(letter) {
-            shown.extend(letter.escape_unicode());
-        } else {
-            shown.push(letter);
-        }
-    }
-    shown
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_asked_cannot_hide_what_it_says() {
-        assert_eq!(clean("{\"to\":\"a\u{202e}b\u{1b}[2K\"}"), r#"{"to":"a\u{202e}b\u{1b}[2K"}"#);
-        assert_eq!(clean("Айгерим 😀"), "Айгерим 😀");
-    }
 
     #[test]
     fn a_call_need_be_named_only_where_several_wait() {

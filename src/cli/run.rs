@@ -4,9 +4,13 @@ use anyhow::Context as _;
 use clap::Args;
 use futures_util::FutureExt as _;
 use serde_json::json;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{Global, confirm, exit, live_view::LiveView, say};
+use super::{
+    Global, confirm, exit,
+    live_view::LiveView,
+    output::{say, say_json, text},
+    stops::Stops,
+};
 use crate::{
     config::Config,
     core::{SessionId, SessionStatus, fact::SessionEnd},
@@ -32,8 +36,8 @@ pub(super) struct Options {
 
 pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> {
     let config = global.load()?;
-    // Caught before the session begins, so that no interrupt finds it unprepared.
-    let mut interrupts = signal(SignalKind::interrupt())?;
+    // Caught before the session begins, so that no signal finds it unprepared.
+    let mut stops = Stops::catch()?;
     let runtime = start(&global, &config, "run")?;
     let reader = runtime.feed().subscribe(None);
     let task = Task {
@@ -44,9 +48,7 @@ pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> 
     let by = config.auth.default_principal.id.clone();
     let opened = runtime.open(task).await;
     let ended = match opened {
-        Ok(handle) => {
-            follow(&runtime, handle, reader, Asker { by: &by, interrupts: &mut interrupts }, global.json).await
-        }
+        Ok(handle) => follow(&runtime, handle, reader, Asker { by: &by, stops: &mut stops }, global.json).await,
         Err(refused) => Err(refused.into()),
     };
     close(&runtime, ended).await
@@ -55,7 +57,7 @@ pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> 
 /// `glassbox session resume [ID]`: goes on with one session, or with all that nobody drives.
 pub(super) async fn resume(global: Global, id: Option<String>) -> anyhow::Result<u8> {
     let config = global.load()?;
-    let mut interrupts = signal(SignalKind::interrupt())?;
+    let mut stops = Stops::catch()?;
     let runtime = start(&global, &config, "resume")?;
     let ids = match id {
         Some(text) => vec![super::session::resolve(&**runtime.store(), &text)?],
@@ -69,7 +71,7 @@ pub(super) async fn resume(global: Global, id: Option<String>) -> anyhow::Result
         let reader = runtime.feed().subscribe(Some(id));
         let ended = match runtime.resume(id).await {
             Ok(handle) => {
-                let asker = Asker { by: &config.auth.default_principal.id, interrupts: &mut interrupts };
+                let asker = Asker { by: &config.auth.default_principal.id, stops: &mut stops };
                 follow(&runtime, handle, reader, asker, global.json).await
             }
             Err(why) => Err(why.into()),
@@ -99,8 +101,8 @@ pub(super) async fn close(runtime: &Runtime, code: anyhow::Result<u8>) -> anyhow
 pub(super) struct Asker<'a> {
     /// The principal that decides.
     pub(super) by: &'a str,
-    /// Its interrupts.
-    pub(super) interrupts: &'a mut Signal,
+    /// Its signals to stop.
+    pub(super) stops: &'a mut Stops,
 }
 
 /// Shows the session until it ends; where it waits for a person, asks the one at the terminal.
@@ -113,7 +115,7 @@ pub(super) async fn follow(
 ) -> anyhow::Result<u8> {
     loop {
         let id = handle.id();
-        let pending = match watch(handle, reader, asker.interrupts, json).await? {
+        let pending = match watch(handle, reader, asker.stops, json).await? {
             Ended::AwaitingConfirmation(pending) => pending,
             ended => return Ok(conclude(id, ended, json)),
         };
@@ -141,11 +143,11 @@ fn conclude(id: SessionId, ended: Ended, json: bool) -> u8 {
     }
 }
 
-/// Shows the session while it runs; the first interrupt stops it, the second leaves at once.
+/// Shows the session while it runs; the first signal stops it, the second leaves at once.
 async fn watch(
     mut handle: SessionHandle,
     mut reader: FeedReader,
-    interrupts: &mut Signal,
+    stops: &mut Stops,
     json: bool,
 ) -> anyhow::Result<Ended> {
     let mut view = LiveView::new(json);
@@ -158,9 +160,9 @@ async fn watch(
             biased;
             Ok(entry) = reader.next() => view.show(&entry),
             ended = &mut ended => break ended,
-            Some(()) = interrupts.recv() => {
+            code = stops.next() => {
                 if std::mem::replace(&mut stopping, true) {
-                    std::process::exit(130);
+                    std::process::exit(code.into());
                 }
                 stop.cancel();
             }
@@ -175,13 +177,13 @@ async fn watch(
 
 fn report(id: SessionId, end: &SessionEnd, json: bool) -> u8 {
     if json {
-        say(summary(id, end).to_string());
+        say_json(&summary(id, end));
     } else {
-        for text in [end.answer.as_ref(), end.partial.as_ref()].into_iter().flatten() {
-            say(text.expose());
+        for given in [end.answer.as_ref(), end.partial.as_ref()].into_iter().flatten() {
+            say(text(given.expose()));
         }
         if let Some(explanation) = &end.explanation {
-            say(explanation);
+            say(text(explanation));
         }
     }
     if end.status == SessionStatus::Done { exit::OK } else { exit::NOT_DONE }

@@ -8,20 +8,18 @@ use console::style;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use super::{Global, exit, say, session_cancel, session_data, steps::Steps};
+use super::{
+    Global, exit,
+    output::{json_text, line, say, say_json, text},
+    session_cancel, session_data,
+    steps::Steps,
+};
 use crate::{
     config::Config,
-    core::{
-        BlobHash, Entry, Fact, SessionId, SessionStatus, Store, StreamId, ToolDefinition,
-        fact::{ModelCallEnd, SessionStarted},
-        port::SessionFilter,
-    },
-    machine::{
-        Prompt,
-        transcript::{Exchange, transcript},
-    },
+    core::{BlobHash, Entry, SessionId, SessionStatus, Store, StreamId, fact::ModelCallEnd, port::SessionFilter},
+    machine::transcript::{Exchange, transcript},
     runtime::{build_models, open_store},
-    session::{SessionReport, SessionRow},
+    session::{SessionReport, SessionRow, beginning, own_prompt},
 };
 
 #[derive(Subcommand, Debug)]
@@ -42,7 +40,7 @@ pub(super) enum Command {
     Show {
         /// The session, or the beginning of its id.
         id: String,
-        /// The exact prompts and replies, proved by the hashes in the journal.
+        /// The exact prompts, proved by the hashes in the journal, and the replies.
         #[arg(long)]
         raw: bool,
     },
@@ -81,7 +79,7 @@ pub(super) fn run(global: Global, command: Command) -> anyhow::Result<u8> {
             let Some(report) = SessionReport::of(&entries) else { bail!("there is no session {id}") };
             match (raw, global.json) {
                 (true, _) => show_raw(&config, &*store, &entries, global.json)?,
-                (false, true) => say(json!({"session": report, "facts": facts(&entries)}).to_string()),
+                (false, true) => say_json(&json!({"session": report, "facts": facts(&entries)})),
                 (false, false) => show(&report, &entries),
             }
             Ok(exit::OK)
@@ -105,7 +103,7 @@ fn list(
     let rows = store.sessions(&SessionFilter { agent, status, limit, ..SessionFilter::default() })?;
     if json {
         for row in rows {
-            say(serde_json::to_string(&SessionRow::from(row))?);
+            say(json_text(&serde_json::to_string(&SessionRow::from(row))?));
         }
         return Ok(exit::OK);
     }
@@ -126,8 +124,8 @@ fn list(
             row.started.to_string(),
             row.status.label(),
             row.steps,
-            row.agent,
-            row.task_type
+            line(&row.agent),
+            line(&row.task_type)
         ));
     }
     Ok(exit::OK)
@@ -162,8 +160,8 @@ fn show(report: &SessionReport, entries: &[Entry]) {
         say(line);
     }
     super::confirm::tell(report.session_id, &report.pending_confirmations, false);
-    for text in [&report.answer, &report.partial, &report.explanation].into_iter().flatten() {
-        say(text);
+    for given in [&report.answer, &report.partial, &report.explanation].into_iter().flatten() {
+        say(text(given));
     }
 }
 
@@ -173,8 +171,8 @@ fn facts(entries: &[Entry]) -> Vec<serde_json::Value> {
 
 /// Every request as it went out and every reply, rebuilt from the journal.
 fn show_raw(config: &Config, store: &dyn Store, entries: &[Entry], json: bool) -> anyhow::Result<()> {
-    let Some(Fact::SessionStarted(started)) = entries.first().map(|entry| &entry.fact) else { return Ok(()) };
-    let prompt = prompt(store, started)?;
+    let Some(started) = beginning(entries) else { return Ok(()) };
+    let prompt = own_prompt(store, started)?;
     let models = build_models(config)?;
     for (number, exchange) in transcript(entries, &prompt).iter().enumerate() {
         let body = models.get(&exchange.call.model.name).map(|model| model.encode(&exchange.request));
@@ -188,7 +186,7 @@ fn show_raw(config: &Config, store: &dyn Store, entries: &[Entry], json: bool) -
             |bytes| Ok(String::from_utf8_lossy(&bytes).into_owned()),
         )?;
         if json {
-            say(json!({"request": body, "proof": proof, "call": exchange.call, "end": exchange.end}).to_string());
+            say_json(&json!({"request": body, "proof": proof, "call": exchange.call, "end": exchange.end}));
         } else {
             print_exchange(number + 1, exchange, &body, proof);
         }
@@ -198,7 +196,9 @@ fn show_raw(config: &Config, store: &dyn Store, entries: &[Entry], json: bool) -
 
 fn print_exchange(number: usize, exchange: &Exchange, body: &str, proof: &str) {
     let call = &exchange.call;
-    say(style(format!("── {number} · step {} · {} · {}", call.step, call.model.name, exchange.at)).bold().to_string());
+    say(style(format!("── {number} · step {} · {} · {}", call.step, line(&call.model.name), exchange.at))
+        .bold()
+        .to_string());
     say(style(format!("request {} ({proof})", call.body_hash)).dim().to_string());
     say(pretty(body));
     say(style("reply").dim().to_string());
@@ -209,11 +209,11 @@ fn reply(end: Option<&ModelCallEnd>) -> String {
     match end {
         None => "none yet".to_owned(),
         Some(ModelCallEnd { reply: Some(reply), .. }) => {
-            serde_json::to_string_pretty(reply).expect("a reply is plain data")
+            json_text(&serde_json::to_string_pretty(reply).expect("a reply is plain data"))
         }
         Some(end) => {
             let error = end.error.as_ref().map_or("", |error| error.expose());
-            format!("{}: {error}", end.outcome.label())
+            format!("{}: {}", end.outcome.label(), text(error))
         }
     }
 }
@@ -222,17 +222,7 @@ fn reply(end: Option<&ModelCallEnd>) -> String {
 fn pretty(body: &str) -> String {
     serde_json::from_str::<serde_json::Value>(body)
         .and_then(|value| serde_json::to_string_pretty(&value))
-        .unwrap_or_else(|_| body.to_owned())
-}
-
-/// The prompt that a session began with, from the kept texts.
-fn prompt(store: &dyn Store, started: &SessionStarted) -> anyhow::Result<Prompt> {
-    let text = |hash: BlobHash| -> anyhow::Result<String> {
-        let bytes = store.blob(hash)?.with_context(|| format!("the text {hash} is missing from the store"))?;
-        Ok(String::from_utf8(bytes.to_vec())?)
-    };
-    let tools: Vec<ToolDefinition> = serde_json::from_str(&text(started.tools_hash)?)?;
-    Ok(Prompt::new(text(started.prompt.hash)?, tools))
+        .map_or_else(|_| text(body), |pretty| json_text(&pretty))
 }
 
 fn hash(bytes: &[u8]) -> BlobHash {

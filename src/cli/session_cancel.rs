@@ -2,7 +2,12 @@
 
 use anyhow::anyhow;
 
-use super::{Global, exit, run, say, session::resolve};
+use super::{
+    Global, exit,
+    output::{say, say_json},
+    run,
+    session::resolve,
+};
 use crate::{
     core::{SessionId, SessionStatus},
     runtime::{NotResumed, Runtime},
@@ -27,7 +32,7 @@ async fn end(runtime: &Runtime, id: SessionId, json: bool) -> anyhow::Result<u8>
     match handle.ended().await? {
         Ended::Finished(end) => {
             if json {
-                say(run::summary(id, &end).to_string());
+                say_json(&run::summary(id, &end));
             } else if end.status == SessionStatus::Cancelled {
                 say(format!("{id} is cancelled"));
             } else {

@@ -6,7 +6,12 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use serde_json::json;
 
-use super::{Global, exit, run, say, session::resolve};
+use super::{
+    Global, exit,
+    output::{line, say},
+    run,
+    session::resolve,
+};
 use crate::{
     core::{SessionId, Store, fact::EraseCause},
     runtime::{Erasure, open_store},
@@ -94,7 +99,7 @@ fn chosen(store: &dyn Store, texts: &[String], principal: Option<&str>) -> anyho
 fn announce(store: &dyn Store, ids: &[SessionId]) -> anyhow::Result<u8> {
     for id in ids {
         if let Some(row) = store.session(*id)? {
-            say(format!("{id} {} of {}, {} facts", row.status, row.principal, row.facts));
+            say(format!("{id} {} of {}, {} facts", row.status, line(&row.principal), row.facts));
         }
     }
     let sessions = if ids.len() == 1 { "session" } else { "sessions" };

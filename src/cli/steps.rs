@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use console::{measure_text_width, style, truncate_str};
 
+use super::output::line;
 use crate::core::{
     Arguments, Entry, Fact, SpanId, Timestamp, ToolOutcome,
     fact::{CallPurpose, Decision, ModelCall, ModelCallEnd, ModelOutcome, ToolCallBegin, ToolCallEnd},
@@ -28,7 +29,12 @@ impl Steps {
     pub(super) fn apply(&mut self, entry: &Entry) -> Vec<String> {
         match &entry.fact {
             Fact::SessionStarted(started) => {
-                vec![format!("{} {} {}", style("●").cyan(), style(&started.agent).bold(), style(entry.stream).dim())]
+                vec![format!(
+                    "{} {} {}",
+                    style("●").cyan(),
+                    style(short(&started.agent)).bold(),
+                    style(entry.stream).dim()
+                )]
             }
             Fact::ModelCallStarted { op, call } => {
                 self.open.insert(*op, (entry.at, Doing::Model((**call).clone())));
@@ -53,7 +59,7 @@ impl Steps {
                 vec![attempt_line(*attempt, end.outcome.label())]
             }
             Fact::ConfirmationRequested { request, .. } => {
-                let (tool, arguments) = (style(&request.tool).cyan(), short(&request.arguments.to_string()));
+                let (tool, arguments) = (style(short(&request.tool)).cyan(), short(&request.arguments.to_string()));
                 vec![format!("│  ├─ {tool} {arguments} · {}", style("waits for a person").yellow())]
             }
             Fact::ConfirmationDecided { end, .. } => {
@@ -71,7 +77,7 @@ impl Steps {
                 vec![format!("├─ {} {} ({value})", style("limit").yellow(), limit.label())]
             }
             Fact::HandedOver { cause, detail } => {
-                vec![format!("├─ {} {}: {}", style("handed over").yellow(), cause.label(), detail.expose())]
+                vec![format!("├─ {} {}: {}", style("handed over").yellow(), cause.label(), line(detail.expose()))]
             }
             Fact::SessionSuspended { cause } => vec![format!("├─ suspended ({})", cause.label())],
             Fact::SessionResumed { .. } => vec!["├─ resumed".to_owned()],
@@ -112,8 +118,8 @@ impl Steps {
 impl Doing {
     fn describe(&self) -> String {
         match self {
-            Self::Model(call) => format!("step {} · {} is thinking", call.step, call.model.name),
-            Self::Tool(call) => format!("step {} · {}({})", call.step, call.tool, arguments(&call.arguments)),
+            Self::Model(call) => format!("step {} · {} is thinking", call.step, short(&call.model.name)),
+            Self::Tool(call) => format!("step {} · {}({})", call.step, short(&call.tool), arguments(&call.arguments)),
         }
     }
 }
@@ -132,7 +138,7 @@ fn model_line(call: &ModelCall, end: &ModelCallEnd, begun: Timestamp, ended: Tim
     format!(
         "├─ {} {} · {} · {} · {} in, {} out · {asks}",
         style(head).bold(),
-        call.model.name,
+        short(&call.model.name),
         paint(end.outcome.label(), end.outcome == ModelOutcome::Ok),
         elapsed(begun, ended),
         end.usage.input,
@@ -143,7 +149,7 @@ fn model_line(call: &ModelCall, end: &ModelCallEnd, begun: Timestamp, ended: Tim
 fn tool_line(call: &ToolCallBegin, end: &ToolCallEnd, begun: Timestamp, ended: Timestamp) -> String {
     format!(
         "│  ├─ {}({}) · {} · {} · {}",
-        style(&call.tool).cyan(),
+        style(short(&call.tool)).cyan(),
         arguments(&call.arguments),
         paint(end.outcome.label(), !end.outcome.is_error()),
         elapsed(begun, ended),
@@ -189,10 +195,9 @@ fn arguments(arguments: &Arguments) -> String {
     }
 }
 
-/// One line, cut to a readable length; control characters of models and tools never reach the
-/// terminal.
+/// One line, cut to a readable length.
 fn short(text: &str) -> String {
-    let clean: String = text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
+    let clean = line(&text.replace(['\n', '\t'], " "));
     if measure_text_width(&clean) <= SHORT { clean } else { truncate_str(&clean, SHORT, "…").into_owned() }
 }
 
@@ -202,7 +207,7 @@ mod tests {
 
     #[test]
     fn escape_sequences_of_a_tool_do_not_reach_the_terminal() {
-        assert_eq!(short("a\u{1b}[31mred\nb"), "a [31mred b");
+        assert_eq!(short("a\u{1b}[31mred\nb"), r"a\u{1b}[31mred b");
     }
 
     #[test]

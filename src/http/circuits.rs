@@ -11,7 +11,11 @@ use axum::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Api, problem::Problem};
+use super::{
+    Api,
+    body::{object, whole},
+    problem::Problem,
+};
 use crate::{
     core::{
         Sensitive,
@@ -22,8 +26,6 @@ use crate::{
 
 /// The longest time that a switch can be set for; without a time it stays until it is reset.
 const LONGEST: Duration = Duration::from_secs(30 * 86_400);
-/// The role that may switch.
-const OPERATOR: &str = "operator";
 
 /// The body of `POST /v1/circuits/{kind}/{name}`.
 #[derive(Deserialize, Debug)]
@@ -54,10 +56,10 @@ pub(super) async fn switch(
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Json<Standing>, Problem> {
     let principal = &api.options.principal;
-    if !principal.roles.iter().any(|role| role == OPERATOR) {
+    if !api.is_operator() {
         return Err(Problem::new(StatusCode::FORBIDDEN, "a circuit is switched by someone with the role operator"));
     }
-    let act = read(&body.map_err(|rejection| Problem::new(rejection.status(), rejection.body_text()))?)?;
+    let act = read(&whole(body)?)?;
     let circuit = CircuitKind::of_label(&kind).map(|kind| CircuitId { kind, name });
     let switched = circuit
         .and_then(|circuit| api.runtime.circuits().switch(&circuit, act, Sensitive::from(principal.id.as_str())));
@@ -69,11 +71,8 @@ pub(super) async fn switch(
 }
 
 fn read(body: &[u8]) -> Result<Act, Problem> {
-    let asked: Asked = serde_json::from_slice(body).map_err(|error| {
-        let status = if error.is_data() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::BAD_REQUEST };
-        let detail = "the body must be {\"action\": \"force_open\" | \"force_closed\" | \"reset\", \"for\": \"10m\"}";
-        Problem::new(status, format!("{detail}: {error}"))
-    })?;
+    let right = "the body must be {\"action\": \"force_open\" | \"force_closed\" | \"reset\", \"for\": \"10m\"}";
+    let asked: Asked = object(body, right)?;
     let hold = asked.hold.as_deref().map(parse_hold).transpose()?;
     match (asked.action, hold) {
         (Action::ForceOpen, hold) => Ok(Act::ForceOpen(hold)),
@@ -113,6 +112,7 @@ mod tests {
         for body in [
             "",
             "[]",
+            r#"["reset"]"#,
             "{}",
             r#"{"action": "open"}"#,
             r#"{"action": "reset", "for": "10m"}"#,

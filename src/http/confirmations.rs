@@ -4,15 +4,16 @@ use axum::{
     Json,
     body::Bytes,
     extract::{Path, State, rejection::BytesRejection},
-    http::{HeaderMap, StatusCode},
+    http::StatusCode,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
     Api,
+    body::{object, whole},
     problem::Problem,
-    sessions::{find, read, require_json},
+    sessions::{find, read},
 };
 use crate::{
     core::{
@@ -46,12 +47,10 @@ enum Word {
 pub(super) async fn decide(
     State(api): State<Api>,
     Path((id, call_id)): Path<(String, String)>,
-    headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Json<Value>, Problem> {
-    require_json(&headers)?;
-    let body = body.map_err(|rejection| Problem::new(rejection.status(), rejection.body_text()))?;
-    let decide: Decide = serde_json::from_slice(&body).map_err(|error| unreadable(&error))?;
+    let right = "the body must be a JSON object with a decision, approve or deny";
+    let decide: Decide = object(&whole(body)?, right)?;
     let session: SessionId = id.parse().map_err(|_| Problem::no_session(&id))?;
     find(&api, session).await?.ok_or_else(|| Problem::no_session(&id))?;
     let say = Say {
@@ -113,11 +112,4 @@ fn refusal(why: NotDecided) -> Problem {
         NotDecided::Busy(_) => Problem::new(StatusCode::CONFLICT, detail).retry_after(1),
         NotDecided::NotResumed(why) => why.into(),
     }
-}
-
-/// JSON that does not parse is 400; JSON of the wrong shape is 422.
-fn unreadable(error: &serde_json::Error) -> Problem {
-    let status = if error.is_data() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::BAD_REQUEST };
-    let right = "the body must be a JSON object with a decision, approve or deny";
-    Problem::new(status, format!("{right}: {error}"))
 }

@@ -109,7 +109,7 @@ pub struct SessionRow {
     pub started_at: String,
     /// When its last fact was recorded, RFC 3339.
     pub updated_at: String,
-    /// Steps begun.
+    /// Steps that have their reply.
     pub total_steps: u32,
 }
 

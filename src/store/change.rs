@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::core::{
     Entry, Fact, SessionId, Timestamp,
-    fact::{SessionStarted, SessionSummary},
+    fact::{ModelOutcome, SessionStarted, SessionSummary},
     outcome::{EndReason, SessionStatus},
 };
 
@@ -24,15 +24,24 @@ pub(super) struct Change<'a> {
     pub(super) updated: Timestamp,
     /// Facts added.
     pub(super) facts: u64,
-    /// The highest step begun, 0 if none was.
-    pub(super) steps: u32,
+    /// Replies of models added: each completes a step, unless the session ends with it.
+    pub(super) replies: u32,
+    /// The steps that have their reply, as the end of the session counts them.
+    pub(super) steps: Option<u32>,
 }
 
 impl<'a> Change<'a> {
     /// The change that these entries of one session make.
     pub(super) fn of(entries: &'a [Arc<Entry>]) -> Self {
-        let mut change =
-            Self { born: None, status: None, reason: None, updated: Timestamp::default(), facts: 0, steps: 0 };
+        let mut change = Self {
+            born: None,
+            status: None,
+            reason: None,
+            updated: Timestamp::default(),
+            facts: 0,
+            replies: 0,
+            steps: None,
+        };
         for entry in entries {
             change.updated = entry.at;
             change.facts += 1;
@@ -53,12 +62,14 @@ impl<'a> Change<'a> {
             Fact::SessionFinished(end) => {
                 self.status = Some(end.status);
                 self.reason = end.reason;
+                // A wrap-up's reply, which completes no step, comes right before the end.
+                self.steps = Some(end.steps);
             }
-            Fact::ModelCallStarted { call, .. } => self.steps = self.steps.max(call.step),
+            Fact::ModelCallFinished { end, .. } => self.replies += u32::from(end.outcome == ModelOutcome::Ok),
             Fact::CancelRequested { .. }
+            | Fact::ModelCallStarted { .. }
             | Fact::ModelAttemptStarted { .. }
             | Fact::ModelAttemptFinished { .. }
-            | Fact::ModelCallFinished { .. }
             | Fact::ToolCallStarted { .. }
             | Fact::ToolAttemptStarted { .. }
             | Fact::ToolAttemptFinished { .. }
@@ -89,7 +100,7 @@ impl<'a> Change<'a> {
             started: at,
             updated: self.updated,
             facts: self.facts,
-            steps: self.steps,
+            steps: self.steps.unwrap_or(self.replies),
         })
     }
 
@@ -99,6 +110,6 @@ impl<'a> Change<'a> {
         row.reason = self.reason.or(row.reason);
         row.updated = self.updated;
         row.facts += self.facts;
-        row.steps = row.steps.max(self.steps);
+        row.steps = self.steps.unwrap_or(row.steps + self.replies);
     }
 }

@@ -66,6 +66,12 @@ pub(crate) fn session_finished(status: SessionStatus, reason: Option<EndReason>)
     }))
 }
 
+/// The end of a model call.
+pub(crate) fn model_call_finished(outcome: ModelOutcome) -> Fact {
+    let end = ModelCallEnd { outcome, reply: None, usage: Usage::default(), error: None, attempts: 1 };
+    Fact::ModelCallFinished { op: span(1), end: Box::new(end) }
+}
+
 /// The beginning of a model call of this step.
 pub(crate) fn model_call_started(step: u32) -> Fact {
     let call = ModelCall {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use glassbox::core::{
     BlobHash, EndReason, Entry, Fact, SessionId, SessionStatus, StreamId, Timestamp,
     circuit::CircuitState,
-    fact::SuspendCause,
+    fact::{ModelOutcome, SuspendCause},
     id::ProcessId,
     lease::{LeaseEpoch, LeaseGrant, Leases},
     port::{Blob, SessionFilter, Store, StoreErrorKind, Write},
@@ -228,13 +228,23 @@ fn the_row_of_a_session_follows_its_facts(store: &dyn Kept) {
     let row = store.session(id).expect("readable").expect("it is listed");
     assert_eq!((row.id, row.agent.as_str(), row.task_type.as_str()), (id, "bank", "question"));
     assert_eq!((row.principal.as_str(), row.status, row.reason), ("C-002", SessionStatus::Running, None));
-    assert_eq!((row.started, row.updated, row.facts, row.steps), (at(1000), at(1001), 2, 1));
+    assert_eq!(
+        (row.started, row.updated, row.facts, row.steps),
+        (at(1000), at(1001), 2, 0),
+        "a step counts once it has its reply"
+    );
 
-    append(store, write(id, 2, vec![facts::model_call_started(2), facts::model_call_started(2)]));
-    append(store, write(id, 4, vec![facts::session_finished(SessionStatus::Error, Some(EndReason::NoProgress))]));
+    let ends = [ModelOutcome::Ok, ModelOutcome::Lost].map(facts::model_call_finished);
+    append(store, write(id, 2, Vec::from(ends)));
+    let steps = || store.session(id).expect("readable").expect("it is listed").steps;
+    assert_eq!(steps(), 1, "a lost call is no step");
+    let more = vec![facts::model_call_finished(ModelOutcome::Ok), facts::model_call_finished(ModelOutcome::Ok)];
+    append(store, write(id, 4, more));
+    assert_eq!(steps(), 3);
+    append(store, write(id, 6, vec![facts::session_finished(SessionStatus::Error, Some(EndReason::NoProgress))]));
     let row = store.session(id).expect("readable").expect("it is listed");
     assert_eq!((row.status, row.reason), (SessionStatus::Error, Some(EndReason::NoProgress)));
-    assert_eq!((row.started, row.updated, row.facts, row.steps), (at(1000), at(1004), 5, 2));
+    assert_eq!((row.started, row.updated, row.facts, row.steps), (at(1000), at(1006), 7, 2), "as the end says");
     assert_eq!(store.sessions(&SessionFilter::default()), Ok(vec![row]));
 }
 

@@ -189,7 +189,7 @@ pub struct SessionEnd {
     /// Whether the answer was given without tools because all were unavailable.
     #[serde(default)]
     pub degraded: bool,
-    /// Steps done.
+    /// Steps that have their reply.
     pub steps: u32,
     /// Tokens of all model calls.
     pub usage: Usage,
@@ -222,6 +222,6 @@ pub struct SessionSummary {
     pub updated: Timestamp,
     /// Facts in its journal.
     pub facts: u64,
-    /// Steps begun.
+    /// Steps that have their reply.
     pub steps: u32,
 }

@@ -96,6 +96,38 @@ async fn the_bank_has_its_other_branches() {
 }
 
 #[tokio::test]
+async fn the_bank_answers_about_no_other_month() {
+    let bank = Scripted::bank(info()).expect("the embedded script");
+    let months =
+        ["январе", "феврале", "марте", "апреле", "мае", "июне", "июле", "августе", "октябре", "ноябре", "декабре"];
+    let more = ["прошлом месяце", "сентябре 2025 года", "августе и сентябре", "2026-08", "10.2026"];
+    for time in months.iter().chain(&more) {
+        for what in ["такси", "еду", "такси и еду"] {
+            let said = say(&bank, vec![user(&format!("Сколько я потратил на {what} в {time}?"))]).await;
+            assert!(said.contains("только за сентябрь 2026 года"), "{what}, {time}: {said}");
+        }
+    }
+    let months = ["January", "february", "March", "April", "May", "June", "July", "August", "October", "November"];
+    for time in months.iter().chain(&["December", "Aug", "September 2025", "2026-08"]) {
+        for what in ["taxi", "food", "taxi and food"] {
+            let said = say(&bank, vec![user(&format!("How much did I spend on {what} in {time}?"))]).await;
+            assert!(said.contains("September 2026 only"), "{what}, {time}: {said}");
+        }
+    }
+    for task in [
+        "Сколько я потратил на такси в сентябре?",
+        "Такси в сентябре 2026 года?",
+        "Такси за 2026-09",
+        "Сколько на еду? Не менее 5000?",
+        "May I ask what I spent on taxi in September 2026?",
+        "taxi 09.2026",
+    ] {
+        let reply = call_in(1, &bank, &request(vec![user(task)])).await.expect("a call");
+        assert_eq!(reply.calls.len(), 1, "{task}: {}", reply.text);
+    }
+}
+
+#[tokio::test]
 async fn the_first_rule_that_matches_answers() {
     let model = model(
         r#"

@@ -202,8 +202,9 @@ impl Writer {
             return Ok(());
         }
         let (updated, facts) = (codec::integer(change.updated.as_nanos()), codec::integer(change.facts));
-        let sql = "UPDATE session SET updated = ?2, facts = facts + ?3, steps = max(steps, ?4) WHERE id = ?1";
-        self.run(sql, params![id, updated, facts, change.steps])?;
+        let sql = "UPDATE session SET updated = ?2, facts = facts + ?3, steps = coalesce(?4, steps + ?5) \
+                   WHERE id = ?1";
+        self.run(sql, params![id, updated, facts, change.steps, change.replies])?;
         // Apart, because the status stands in an index that most writes need not touch.
         if let Some(status) = change.status {
             let sql = "UPDATE session SET status = ?2, reason = coalesce(?3, reason) WHERE id = ?1";
