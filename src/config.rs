@@ -289,6 +289,7 @@ mod tests {
         all.agents.values_mut().for_each(|agent| agent.prompt_version = None);
         for tool in all.tools.values_mut() {
             (tool.description, tool.circuit, tool.max_concurrent) = (None, None, None);
+            tool.roles.clear();
         }
         let mut plain = Config::embedded();
         plain.agents.values_mut().for_each(|agent| agent.prompt_version = None);

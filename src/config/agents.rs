@@ -86,6 +86,8 @@ pub struct Tool {
     pub timeout: Duration,
     /// Scopes that the principal must hold.
     pub scopes: Vec<String>,
+    /// Roles of which the principal must hold one; none is no condition.
+    pub roles: Vec<String>,
     /// The circuit breaker that it shares with others that name it; its own if none is named.
     pub circuit: Option<String>,
     /// Attempts that run at once, by all sessions together; none is no limit.
@@ -273,6 +275,7 @@ fn read_tool(section: &Section<'_>) -> Tool {
             .unwrap_or(DEFAULT_CONFIRM_EXPIRES),
         timeout: section.get("timeout", scalar::duration(shortest, longest)).unwrap_or(DEFAULT_TOOL_TIMEOUT),
         scopes: section.list("scopes", scalar::text).unwrap_or_default(),
+        roles: section.list("roles", super::service::role).unwrap_or_default(),
         circuit: section.get("circuit", |node| {
             let name = scalar::text(node)?;
             label_name(&name).map(|()| name)

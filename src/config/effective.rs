@@ -124,6 +124,7 @@ fn tool(tool: &Tool) -> Value {
         "confirm_expires": write_duration(tool.confirm_expires),
         "timeout": write_duration(tool.timeout),
         "scopes": tool.scopes,
+        "roles": tool.roles,
         "circuit": tool.circuit,
         "max_concurrent": tool.max_concurrent,
     })

@@ -116,14 +116,20 @@ pub(super) fn read_server(section: &Section<'_>) -> Server {
     }
 }
 
+/// The roles that there are.
+const ROLES: [&str; 3] = ["user", "approver", "operator"];
+
+/// Reads one of the roles.
+pub(super) fn role(node: &Node) -> Read<String> {
+    scalar::word(&ROLES.map(|role| (role, role)))(node).map(str::to_owned)
+}
+
 pub(super) fn read_auth(section: &Section<'_>) -> Auth {
     let principal = section.section("default_principal");
-    let roles = ["user", "approver", "operator"];
-    let role = |node: &Node| scalar::word(&roles.map(|role| (role, role)))(node).map(str::to_owned);
     let default_principal = Principal {
         id: principal.get("id", scalar::text).unwrap_or_else(|| "C-001".to_owned()),
         scopes: principal.list("scopes", scalar::text).unwrap_or_default(),
-        roles: principal.list("roles", role).unwrap_or_else(|| roles.map(str::to_owned).to_vec()),
+        roles: principal.list("roles", role).unwrap_or_else(|| ROLES.map(str::to_owned).to_vec()),
         attributes: principal.map("attributes", agents::label_name, scalar::text),
     };
     Auth { default_principal }

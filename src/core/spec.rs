@@ -84,6 +84,8 @@ pub struct ToolSpec {
     pub timeout: Duration,
     /// Scopes that the principal must hold.
     pub scopes: Vec<String>,
+    /// Roles of which the principal must hold one; none is no condition.
+    pub roles: Vec<String>,
     /// The circuit breaker that it shares with other tools; its own if none is named.
     pub circuit: Option<String>,
     /// Whether the tool's own word that it failed (`tool_error`) counts in its breaker.
@@ -108,6 +110,7 @@ impl ToolSpec {
             confirm_expires: DEFAULT_CONFIRM_EXPIRES,
             timeout: DEFAULT_TOOL_TIMEOUT,
             scopes: Vec::new(),
+            roles: Vec::new(),
             circuit: None,
             tool_error_trips: false,
             max_concurrent: None,
@@ -139,6 +142,13 @@ impl ToolSpec {
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
+        self
+    }
+
+    /// Declares the roles of which the principal must hold one.
+    #[must_use]
+    pub fn roles<S: Into<String>>(mut self, roles: impl IntoIterator<Item = S>) -> Self {
+        self.roles = roles.into_iter().map(Into::into).collect();
         self
     }
 

@@ -169,6 +169,7 @@ fn build_tool(bank: &Bank, name: &str, config: &config::Tool) -> Arc<dyn Tool> {
         confirm_expires: Some(config.confirm_expires),
         timeout: Some(config.timeout),
         scopes: Some(config.scopes.clone()),
+        roles: Some(config.roles.clone()),
         circuit: config.circuit.clone(),
         max_concurrent: config.max_concurrent,
     };

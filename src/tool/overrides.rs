@@ -15,6 +15,8 @@ pub struct Overrides {
     pub timeout: Option<Duration>,
     /// Scopes that the principal must hold.
     pub scopes: Option<Vec<String>>,
+    /// Roles of which the principal must hold one.
+    pub roles: Option<Vec<String>>,
     /// What a call changes.
     pub effect: Option<Effect>,
     /// Whether a person must agree.
@@ -35,6 +37,7 @@ impl Overrides {
         spec.definition.description = self.description.unwrap_or(spec.definition.description);
         spec.timeout = self.timeout.unwrap_or(spec.timeout);
         spec.scopes = self.scopes.unwrap_or(spec.scopes);
+        spec.roles = self.roles.unwrap_or(spec.roles);
         spec.effect = self.effect.unwrap_or(spec.effect);
         spec.confirm_expires = self.confirm_expires.unwrap_or(spec.confirm_expires);
         spec.circuit = self.circuit.or(spec.circuit);

@@ -109,9 +109,15 @@ impl Registered {
         self.tool.spec()
     }
 
-    /// The scopes that the principal lacks.
-    fn lacking(&self, principal: &Principal) -> Vec<&str> {
-        self.spec().scopes.iter().filter(|scope| !principal.scopes.contains(scope)).map(String::as_str).collect()
+    /// What the principal lacks, in a phrase; nothing if it may use the tool.
+    fn lacking(&self, principal: &Principal) -> Option<String> {
+        let ToolSpec { scopes, roles, .. } = self.spec();
+        let missing: Vec<_> = scopes.iter().filter(|scope| !principal.scopes.contains(scope)).cloned().collect();
+        if !missing.is_empty() {
+            return Some(format!("the scope {}", missing.join(", ")));
+        }
+        let holds_one = roles.is_empty() || roles.iter().any(|role| principal.roles.contains(role));
+        (!holds_one).then(|| format!("the role {}", roles.join(" or ")))
     }
 }
 
@@ -214,7 +220,7 @@ impl ToolSet {
     }
 
     fn usable(&self, principal: &Principal) -> impl Iterator<Item = &Registered> {
-        self.tools.iter().map(Arc::as_ref).filter(|tool| tool.lacking(principal).is_empty())
+        self.tools.iter().map(Arc::as_ref).filter(|tool| tool.lacking(principal).is_none())
     }
 }
 

@@ -102,6 +102,7 @@ fn identity_and_confirmation_are_held_by_the_registry() {
 #[test]
 fn configuration_overrides_parts_of_a_spec() {
     let overrides = Overrides {
+        roles: None,
         name: None,
         description: Some("d".into()),
         timeout: Some(Duration::from_secs(3)),

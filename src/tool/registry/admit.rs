@@ -116,12 +116,13 @@ impl ToolSet {
 }
 
 fn check_access(registered: &Registered, cx: &ToolContext) -> Result<(), Refusal> {
-    let lacking = registered.lacking(&cx.principal);
-    if lacking.is_empty() {
-        return Ok(());
+    match registered.lacking(&cx.principal) {
+        None => Ok(()),
+        Some(lacking) => {
+            let text = format!("Access denied: {} needs {lacking}.", registered.name());
+            Err(Refusal::valid(ToolOutcome::Denied, text))
+        }
     }
-    let text = format!("Access denied: {} needs the scope {}.", registered.name(), lacking.join(", "));
-    Err(Refusal::valid(ToolOutcome::Denied, text))
 }
 
 fn check_own(registered: &Registered, cx: &ToolContext, arguments: &Value) -> Result<(), Refusal> {

@@ -172,3 +172,27 @@ async fn an_admitted_call_runs_with_its_checked_arguments() {
     let reply = admitted.tool.call(&cx(&[]), admitted.arguments).await.expect("runs");
     assert_eq!(reply.into_text(), r#"{"n":3}"#);
 }
+
+#[test]
+fn a_tool_for_roles_is_shown_to_whoever_holds_one_and_refused_to_others() {
+    let schema = json!({"type": "object", "properties": {}, "additionalProperties": false});
+    let spec = ToolSpec::new("close_day", "Closes the day.", schema).roles(["approver", "operator"]);
+    let tool = FnTool::new(spec, |_, _| async { Ok(ToolReply::Text("closed".into())) });
+    let tools = Registry::new(vec![Registration::new(Arc::new(tool))]).expect("a good tool").all();
+    let with_roles = |roles: &[&str]| Principal {
+        id: "C-001".into(),
+        scopes: Vec::new(),
+        roles: roles.iter().map(|role| (*role).to_owned()).collect(),
+        attributes: Default::default(),
+    };
+    assert_eq!(tools.definitions(&with_roles(&["user"])).len(), 0, "what is forbidden is not shown");
+    assert_eq!(tools.definitions(&with_roles(&["user", "operator"])).len(), 1);
+    let call = ToolCall { id: "a".into(), name: "close_day".into(), arguments: Arguments::empty() };
+    let mut cx = cx(&[]);
+    cx.principal = Arc::new(with_roles(&["user"]));
+    let refusal = tools.admit(&call, &cx).map(|_| ()).expect_err("a user may not");
+    assert_eq!(refusal.outcome, ToolOutcome::Denied);
+    assert_eq!(refusal.text, "Access denied: close_day needs the role approver or operator.");
+    cx.principal = Arc::new(with_roles(&["approver"]));
+    assert!(tools.admit(&call, &cx).is_ok());
+}
