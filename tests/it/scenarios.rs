@@ -11,19 +11,21 @@ use std::{
 
 use glassbox::{
     core::{
-        Arguments, Clock, Entry, Fact, Limits, Message, Tool, ToolOutcome,
+        Arguments, Clock, EndReason, Entry, Fact, Limits, Message, Tool, ToolOutcome,
         circuit::CircuitId,
         fact::{CallPurpose, Language},
+        lease::{LeaseGrant, Leases as _},
+        port::StoreErrorKind,
     },
-    journal::Journal,
+    journal::{Journal, SessionLog},
     machine::State,
     policy::{Act, Policy, ToolRate},
-    session::{Ended, Say, Signals, Standing, decided, drive, expiries, take_up_because, weigh},
+    session::{Ended, Say, Signals, Standing, decided, drive, expiries, take_up, take_up_because, weigh},
     store::memory,
 };
 use serde::Deserialize;
 
-use crate::world::{self, PlannedTool, ToolPlan};
+use crate::world::{self, PausedClock, PlannedTool, ToolPlan};
 
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
@@ -48,6 +50,9 @@ struct Scenario {
     /// Cancelled from outside at this time.
     #[serde(default)]
     cancel_ms: Option<u64>,
+    /// The process that drives it dies at these times; the next goes on at once.
+    #[serde(default)]
+    dies_ms: Vec<u64>,
     /// What people say while it waits for them.
     #[serde(default)]
     decisions: Vec<DecisionPlan>,
@@ -240,6 +245,17 @@ fn policy(scenario: &Scenario, journal: &Journal) -> Policy {
     policy
 }
 
+/// Another process takes up what a dead one left.
+fn next_life(number: u8, store: &Arc<memory::Store>, clock: &Arc<PausedClock>) -> SessionLog {
+    let journal = world::journal_of(number, store.clone(), Vec::new(), clock.clone());
+    let now = clock.now();
+    let granted = store.acquire(world::session_id(), journal.process(), now, now);
+    let Ok(LeaseGrant::Granted(epoch)) = granted else { panic!("{granted:?}") };
+    let log = SessionLog::reopen(&journal, world::session_id(), &world::entries(store), epoch).expect("a session");
+    take_up(&log);
+    log
+}
+
 async fn play(scenario: &Scenario) -> (Vec<Entry>, Vec<Entry>, Ended) {
     let tools = scenario
         .tools
@@ -250,13 +266,26 @@ async fn play(scenario: &Scenario) -> (Vec<Entry>, Vec<Entry>, Ended) {
     model.context_window = scenario.context_window.unwrap_or(model.context_window);
     let mut agent = world::agent(&scenario.script, model, scenario.limits.limits(), scenario.language, tools);
     let store = Arc::new(memory::Store::new());
-    let journal = world::journal(store.clone(), Vec::new());
+    let clock = Arc::new(PausedClock::new());
+    let journal = world::journal_of(1, store.clone(), Vec::new(), clock.clone());
     agent.policy = Arc::new(policy(scenario, &journal));
-    let log = world::begin(&agent, &journal, &scenario.task);
+    // A lease of no time is free for the next process as soon as this one is dead.
+    let lease = if scenario.dies_ms.is_empty() { Duration::from_secs(3600) } else { Duration::ZERO };
+    let mut log = world::begin_until(&agent, &journal, &scenario.task, lease);
     let signals = Signals::default();
     let principal = Arc::new(world::principal());
     let prompt = agent.prompt(&principal);
     let begun = tokio::time::Instant::now();
+    for (number, at) in (2..).zip(&scenario.dies_ms) {
+        let mut life = Box::pin(drive(&log, &agent, &prompt, &principal, &signals));
+        let lived = tokio::time::timeout_at(begun + Duration::from_millis(*at), &mut life).await;
+        assert!(lived.is_err(), "the session ended before its process died");
+        // What a dead process would still record reaches no disk.
+        store.fail_with(Some(StoreErrorKind::Io));
+        drop(life);
+        store.fail_with(None);
+        log = next_life(number, &store, &clock);
+    }
     let driving = async {
         let mut decisions = scenario.decisions.iter();
         loop {
@@ -331,7 +360,7 @@ async fn every_scenario_gives_its_journal() {
         fs::read_dir(folder).expect("the folder").map(|file| file.expect("a file").path()).collect();
     files.sort();
     assert!(files.len() >= 28, "only {} scenarios", files.len());
-    let (mut failed, mut outcomes) = (Vec::new(), BTreeSet::new());
+    let (mut failed, mut outcomes, mut reasons) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
     for file in files {
         let name = file.file_stem().expect("a name").to_string_lossy().into_owned();
         let text = fs::read_to_string(&file).expect("a readable file");
@@ -342,6 +371,9 @@ async fn every_scenario_gives_its_journal() {
                 outcomes.insert(end.outcome.label());
             }
         }
+        if let Ended::Finished(end) = &ended {
+            reasons.extend(end.reason.map(EndReason::label));
+        }
         for difference in differences(&scenario, &entries, &system, &ended) {
             failed.push(format!("== {name} ({}): {difference}", scenario.shows));
         }
@@ -351,12 +383,14 @@ async fn every_scenario_gives_its_journal() {
         assert_eq!(facts(&entries), facts(&again), "{name} is not deterministic");
     }
     assert!(failed.is_empty(), "{}", failed.join("\n\n"));
-    // One scenario at the least for every way that a call can end; nothing asks a person yet,
-    // and no process dies here.
-    let missing: Vec<_> = ToolOutcome::ALL
-        .iter()
-        .filter(|outcome| !matches!(outcome, ToolOutcome::Rejected | ToolOutcome::Expired | ToolOutcome::Lost))
-        .filter(|outcome| !outcomes.contains(outcome.label()))
-        .collect();
+    // One scenario at the least for every way that a call can end, and for every reason that a
+    // session can end with and that something here can bring about.
+    let missing: Vec<_> = ToolOutcome::ALL.iter().filter(|outcome| !outcomes.contains(outcome.label())).collect();
     assert!(missing.is_empty(), "no scenario ends a call as {missing:?}");
+    let missing: Vec<_> = EndReason::ALL
+        .iter()
+        .filter(|reason| !matches!(reason, EndReason::CostLimit | EndReason::OutputInvalid))
+        .filter(|reason| !reasons.contains(reason.label()))
+        .collect();
+    assert!(missing.is_empty(), "no scenario ends as {missing:?}");
 }
