@@ -17,6 +17,7 @@ pub mod port;
 pub mod principal;
 pub mod sensitive;
 pub mod spec;
+pub mod store_error;
 pub mod time;
 
 pub use fact::{Entry, Fact};

@@ -229,14 +229,8 @@ impl Exchange for ToolExchange<'_> {
         let Self { log, call, input, .. } = *self;
         let (effect, wait_ms, begun) = (input.effect, millis(wait), Arc::new(AtomicBool::new(false)));
         let attempt = ToolAttempt { call, attempt: number, effect, wait_ms, begun: begun.clone() };
-        let context = ToolContext {
-            principal: input.principal.clone(),
-            session: log.id(),
-            call_id: input.call_id.clone(),
-            idempotency_key: format!("{}:{}", log.id(), input.call_id),
-            attempt: number,
-            trace: log.trace(call),
-        };
+        let told = ToolContext::new(log.id(), input.principal.clone(), &input.call_id, log.trace(call));
+        let context = ToolContext { attempt: number, ..told };
         log.observe(attempt, |_| async {
             let result = match make_intent_durable(log, input.effect).await {
                 Ok(()) => {

@@ -36,7 +36,7 @@ pub use self::{
     diagnostics::Diagnostics,
     live::SessionHandle,
     refused::Refused,
-    resume::{DEFAULT_LEASE, NotResumed},
+    resume::NotResumed,
     retention::{Eraser, Erasure, Held},
     setup::{Own, OwnTool, Setup},
     spawn::spawn,
@@ -160,9 +160,8 @@ impl Runtime {
         let writer =
             Writer::start(setup.mode, setup.on_fault, store.clone(), signals.sinks(), watch, setup.clock.clone())
                 .map_err(Error::Thread)?;
-        let mut process = [0; 16];
-        setup.entropy.fill(&mut process);
-        let journal = Journal::new(writer, setup.clock.clone(), ProcessId::from_bytes(process));
+        let process = ProcessId::from_bytes(random(&*setup.entropy));
+        let journal = Journal::new(writer, setup.clock.clone(), process);
         let system = SystemLog::begin(&journal);
         let policy = Arc::new(policy::build(config, &setup, &system));
         let agents = agents::build(config, &setup.data_dir, &setup.own, &policy)?;
@@ -213,7 +212,7 @@ impl Runtime {
         let task_type = inner.agents.task_type(agent, task.task_type)?;
         let place = inner.live.reserve()?;
         self.check_quota(&task.principal.id).await?;
-        let id = self.new_id();
+        let id = SessionId::from_bytes(random(&*inner.entropy));
         let principal = Arc::new(task.principal.clone());
         let new = NewSession {
             task: task.text,
@@ -239,15 +238,7 @@ impl Runtime {
 
     /// A name for an HTTP request.
     pub fn new_request_id(&self) -> String {
-        let mut bytes = [0; 8];
-        self.inner.entropy.fill(&mut bytes);
-        hex(&bytes)
-    }
-
-    fn new_id(&self) -> SessionId {
-        let mut bytes = [0; 16];
-        self.inner.entropy.fill(&mut bytes);
-        SessionId::from_bytes(bytes)
+        hex(&random::<8>(&*self.inner.entropy))
     }
 
     /// Asks a session that runs here to stop. False if none of this id does.
@@ -339,6 +330,13 @@ impl Runtime {
         self.note_delivered().await;
         written.map(|()| cut_off)
     }
+}
+
+/// Random bytes for an id.
+fn random<const N: usize>(entropy: &dyn Entropy) -> [u8; N] {
+    let mut bytes = [0; N];
+    entropy.fill(&mut bytes);
+    bytes
 }
 
 /// Makes a folder that is its owner's alone: journals hold what people said.

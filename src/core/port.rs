@@ -8,6 +8,7 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use serde_json::Value;
 
+pub use super::store_error::{StoreError, StoreErrorKind};
 use super::{
     fact::{Entry, ModelInfo, SessionSummary},
     fault::Fault,
@@ -134,6 +135,14 @@ pub struct ToolContext {
     pub trace: TraceContext,
 }
 
+impl ToolContext {
+    /// What the first attempt of a call is told; later ones differ in their number only.
+    pub fn new(session: SessionId, principal: Arc<Principal>, call_id: &str, trace: TraceContext) -> Self {
+        let idempotency_key = format!("{session}:{call_id}");
+        Self { principal, session, call_id: call_id.to_owned(), idempotency_key, attempt: 1, trace }
+    }
+}
+
 /// Where work that goes out belongs in the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceContext {
@@ -239,50 +248,6 @@ impl Write {
     pub const fn taking(mut self, take: Taking) -> Self {
         self.take = Some(take);
         self
-    }
-}
-
-/// What a store could not do.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{detail}")]
-pub struct StoreError {
-    /// Which sort.
-    pub kind: StoreErrorKind,
-    /// One phrase with the place, for a person.
-    pub detail: String,
-}
-
-/// Sorts of store errors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum StoreErrorKind {
-    /// No room on the disk.
-    Full,
-    /// The store cannot be written.
-    ReadOnly,
-    /// Another process holds it too long.
-    Busy,
-    /// The place in the journal is taken: somebody else writes the same session.
-    Conflict,
-    /// The session has changed hands since the writer took it.
-    LostLease,
-    /// A format that this version does not read.
-    Version,
-    /// Anything else of the disk or the file.
-    Io,
-}
-
-impl StoreErrorKind {
-    /// The word in metrics.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Full => "full",
-            Self::ReadOnly => "read_only",
-            Self::Busy => "busy",
-            Self::Conflict => "conflict",
-            Self::LostLease => "lost_lease",
-            Self::Version => "version",
-            Self::Io => "io",
-        }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::{
         Entry, Fact, SessionId, SpanId, StreamId, Timestamp,
         fact::{SessionStarted, TraceStart},
         lease::{Holding, LeaseEpoch, Taking},
-        port::{Blob, StoreError, StoreErrorKind, TraceContext},
+        port::{Blob, StoreError, TraceContext},
     },
     machine::State,
 };
@@ -50,14 +50,7 @@ impl SessionLog {
     ) -> Self {
         let holding = Holding::Taking(Taking { owner: journal.process(), until });
         let book = Book { next: 0, last: Timestamp::default(), state: State::default(), blobs, holding };
-        let inner = Inner {
-            id,
-            trace: started.trace.clone(),
-            journal: journal.clone(),
-            book: Mutex::new(book),
-            lost: OnceLock::new(),
-        };
-        let log = Self { inner: Arc::new(inner) };
+        let log = Self::of(journal, id, started.trace.clone(), book);
         log.record(Fact::SessionStarted(Box::new(started)));
         log
     }
@@ -74,14 +67,12 @@ impl SessionLog {
             blobs: Vec::new(),
             holding: Holding::Held(lease),
         };
-        let inner = Inner {
-            id,
-            trace: started.trace.clone(),
-            journal: journal.clone(),
-            book: Mutex::new(book),
-            lost: OnceLock::new(),
-        };
-        Some(Self { inner: Arc::new(inner) })
+        Some(Self::of(journal, id, started.trace.clone(), book))
+    }
+
+    fn of(journal: &Journal, id: SessionId, trace: TraceStart, book: Book) -> Self {
+        let (journal, book) = (journal.clone(), Mutex::new(book));
+        Self { inner: Arc::new(Inner { id, trace, journal, book, lost: OnceLock::new() }) }
     }
 
     /// The session.
@@ -157,9 +148,9 @@ impl SessionLog {
             book.last = at;
         }
         let blobs = std::mem::take(&mut book.blobs);
-        let holding = std::mem::replace(&mut book.holding, Holding::Held(LeaseEpoch::FIRST));
-        if let Holding::Held(_) = holding {
-            book.holding = holding;
+        let holding = book.holding;
+        if let Holding::Taking(_) = holding {
+            book.holding = Holding::Held(LeaseEpoch::FIRST);
         }
         self.inner.journal.writer().append(entries, blobs, Some(holding));
     }
@@ -171,7 +162,7 @@ impl SessionLog {
     pub async fn flush(&self) -> Result<(), StoreError> {
         let flushed = self.inner.journal.writer().flush(StreamId::Session(self.inner.id)).await;
         if let Err(error) = &flushed
-            && matches!(error.kind, StoreErrorKind::LostLease | StoreErrorKind::Conflict)
+            && error.kind.is_lost()
         {
             self.inner.lost.get_or_init(|| error.clone());
         }

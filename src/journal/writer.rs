@@ -123,7 +123,7 @@ impl Writer {
         let mut health = self.health.clone();
         loop {
             match self.flush_once(stream).await {
-                Err(error) if self.on_fault == OnFault::Wait && passes(error.kind) => {
+                Err(error) if self.on_fault == OnFault::Wait && error.kind.may_pass() => {
                     if health.wait_for(Option::is_none).await.is_err() {
                         return Err(stopped());
                     }
@@ -207,14 +207,6 @@ impl Writer {
                 committer.fault().map_or(Ok(()), |fault| Err(fault.clone()))
             }
         }
-    }
-}
-
-/// Whether an error is of the disk, and may pass, and not of one stream.
-const fn passes(kind: StoreErrorKind) -> bool {
-    match kind {
-        StoreErrorKind::Full | StoreErrorKind::ReadOnly | StoreErrorKind::Busy | StoreErrorKind::Io => true,
-        StoreErrorKind::Conflict | StoreErrorKind::LostLease | StoreErrorKind::Version => false,
     }
 }
 

@@ -9,11 +9,7 @@ use std::{
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    Refused, Runtime,
-    resume::{Taken, is_lost},
-    spawn,
-};
+use super::{Refused, Runtime, resume::Taken, spawn};
 use crate::{
     core::{SessionId, port::StoreError},
     journal::SessionLog,
@@ -155,7 +151,7 @@ impl Place {
         spawn(async move {
             let Taken { agent, prompt, principal } = taken;
             let ended = match session::drive(&log, &agent, &prompt, &principal, &signals).await {
-                Err(error) if is_lost(&error) => Ok(Ended::TakenOver),
+                Err(error) if error.kind.is_lost() => Ok(Ended::TakenOver),
                 ended => ended,
             };
             let id = log.id();

@@ -1,6 +1,6 @@
 //! Sessions that nobody drives: take them up, keep what is taken, give back what is left.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use tokio::time::MissedTickBehavior;
 
@@ -13,7 +13,7 @@ use crate::{
         port::{StoreError, StoreErrorKind},
     },
     journal::SessionLog,
-    session::{PromptError, SessionReport, beginning, own_prompt},
+    session::{PromptError, beginning, own_prompt},
 };
 
 /// Why a session is not resumed here.
@@ -105,7 +105,8 @@ impl Runtime {
     pub(super) async fn reopen(&self, id: SessionId, lease: LeaseEpoch) -> Result<(SessionLog, Taken), NotResumed> {
         let entries = self.on_store(move |store| store.load(StreamId::Session(id))).await?;
         let Some(started) = beginning(&entries).cloned() else { return Err(NotResumed::Unknown(id)) };
-        if SessionReport::of(&entries).is_some_and(|report| report.status.is_final()) {
+        let log = SessionLog::reopen(&self.inner.journal, id, &entries, lease).ok_or(NotResumed::Unknown(id))?;
+        if log.read(|state| state.status().is_some_and(SessionStatus::is_final)) {
             return Err(NotResumed::Ended(id));
         }
         let agent = self.inner.agents.find(Some(&started.agent));
@@ -116,7 +117,6 @@ impl Runtime {
             .await
             .map_err(|_| panicked())?
             .map_err(|source| NotResumed::Prompt { session: id, source })?;
-        let log = SessionLog::reopen(&self.inner.journal, id, &entries, lease).ok_or(NotResumed::Unknown(id))?;
         self.inner.signals.adopt(&entries);
         let principal = Arc::new(started.principal);
         Ok((log, Taken { agent: Arc::clone(agent), prompt, principal }))
@@ -216,12 +216,4 @@ pub(super) struct Taken {
 
 pub(super) fn panicked() -> StoreError {
     StoreError { kind: StoreErrorKind::Io, detail: "a call of the store panicked".into() }
-}
-
-/// How long a lease lasts unless configured otherwise; three heartbeats fit into it.
-pub const DEFAULT_LEASE: Duration = Duration::from_secs(15);
-
-/// Whether a journal's error says that the session has another owner.
-pub(super) const fn is_lost(error: &StoreError) -> bool {
-    matches!(error.kind, StoreErrorKind::LostLease | StoreErrorKind::Conflict)
 }

@@ -1,6 +1,6 @@
 //! The loop: `loop { match decide(state) }`.
 
-use std::{collections::HashSet, future::Future, sync::Arc, time::Duration};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use tokio_util::sync::CancellationToken;
 
@@ -12,7 +12,7 @@ use super::{
 use crate::{
     core::{
         Fact, Principal, Sensitive, SessionStatus,
-        fact::{CallPurpose, Limit, ModelCall, ModelCallEnd, SessionEnd, SuspendCause},
+        fact::{CallPurpose, Limit, ModelCall, SessionEnd, SuspendCause},
         port::StoreError,
     },
     journal::SessionLog,
@@ -188,8 +188,7 @@ async fn ask_model(
     purpose: CallPurpose,
     allowance: Allowance,
 ) {
-    let (request, known_ids) =
-        log.read(|state| (request(state, prompt, purpose, allowance.max_tokens), state.call_ids().clone()));
+    let request = log.read(|state| request(state, prompt, purpose, allowance.max_tokens));
     let body = agent.model.encode(&request);
     let call = ModelCall {
         step,
@@ -201,16 +200,12 @@ async fn ask_model(
     };
     let input = ModelInput { model: &*agent.model, request: &request, body: &body, timeout: agent.model_timeout };
     log.observe(call, |op| async move {
-        let end = agent.policy.call_model(log, op, input).await;
-        (with_own_ids(end, step, &known_ids), ())
+        let mut end = agent.policy.call_model(log, op, input).await;
+        if let Some(reply) = &mut end.reply {
+            // Every tool call gets an id of its own before it enters the journal.
+            log.read(|state| settle_ids(reply, step, state.call_ids()));
+        }
+        (end, ())
     })
     .await;
-}
-
-/// Every tool call of the reply gets an id of its own before it enters the journal.
-fn with_own_ids(mut end: ModelCallEnd, step: u32, known: &HashSet<String>) -> ModelCallEnd {
-    if let Some(reply) = &mut end.reply {
-        settle_ids(reply, step, known);
-    }
-    end
 }

@@ -79,14 +79,7 @@ pub(super) fn admit(
 }
 
 fn context(log: &SessionLog, trace: TraceContext, principal: &Arc<Principal>, call_id: &str) -> ToolContext {
-    ToolContext {
-        principal: principal.clone(),
-        session: log.id(),
-        call_id: call_id.to_owned(),
-        idempotency_key: format!("{}:{call_id}", log.id()),
-        attempt: 1,
-        trace,
-    }
+    ToolContext::new(log.id(), principal.clone(), call_id, trace)
 }
 
 fn input(admitted: Admitted, principal: &Arc<Principal>, call_id: String) -> ToolInput {

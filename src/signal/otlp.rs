@@ -24,7 +24,7 @@ use opentelemetry::{KeyValue, SpanId, TraceId, trace::TracerProvider as _};
 use opentelemetry_sdk::{
     Resource,
     resource::TelemetryResourceDetector,
-    trace::{Sampler, SdkTracerProvider, SpanData, SpanLimits},
+    trace::{Sampler, SdkTracerProvider, SpanLimits},
 };
 use prometheus::IntCounter;
 use tracing::Subscriber;
@@ -271,19 +271,9 @@ impl Pipeline {
         lock(&self.fold).suspended.remove(&session);
     }
 
-    /// Takes a span that is ended; false where it found no room and was counted as dropped.
-    pub fn offer(&self, span: SpanData) -> bool {
-        self.lane.offer(span)
-    }
-
-    /// Room for spans that [`Pipeline::offer`] would take now, for whoever paces itself.
+    /// Room for spans now, for whoever paces what it restores.
     pub fn room(&self) -> usize {
         self.lane.room()
-    }
-
-    /// The provider for code that uses OpenTelemetry itself. Its spans take the same way.
-    pub fn tracer_provider(&self) -> SdkTracerProvider {
-        self.provider.clone()
     }
 
     /// The layer that makes spans of `tracing` children of the context that they are opened in.
