@@ -6,6 +6,7 @@
 mod attempts;
 mod circuits;
 mod limits;
+mod meter;
 mod slots;
 
 use std::{
@@ -13,7 +14,7 @@ use std::{
     future::Future,
     panic::AssertUnwindSafe,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -23,12 +24,16 @@ use futures_util::FutureExt as _;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use self::attempts::{Attempts, Exchange, attempts};
 pub use self::{
     attempts::whole_seconds,
     circuits::{Act, Circuits, Standing},
     limits::{Limited, Limits, ToolRate},
+    meter::{Meter, MeteredCall},
     slots::Slots,
+};
+use self::{
+    attempts::{Attempts, Exchange, attempts},
+    meter::Tap,
 };
 use crate::{
     core::{
@@ -38,7 +43,7 @@ use crate::{
         fact::{AttemptEnd, ModelCallEnd, ModelOutcome, RateLimit},
         fault::Health,
         op::{ModelAttempt, ToolAttempt},
-        port::{Entropy, ModelCallInput, StoreError, ToolContext, ToolReply},
+        port::{Entropy, LiveText, ModelCallInput, StoreError, ToolContext, ToolReply},
     },
     journal::SessionLog,
     machine::retry,
@@ -58,6 +63,8 @@ pub struct Policy {
     pub tool_retry: retry::Policy,
     /// Chance, for the jitter of waits.
     pub entropy: Arc<dyn Entropy>,
+    /// Those who read the text of models while it comes.
+    pub readers: Arc<dyn LiveText>,
 }
 
 /// A request to a model, ready to be sent.
@@ -71,6 +78,8 @@ pub struct ModelInput<'a> {
     pub body: &'a [u8],
     /// Time of one attempt.
     pub timeout: Duration,
+    /// Counts what the call costs while it runs.
+    pub meter: &'a Meter,
 }
 
 /// A tool call that may run.
@@ -105,10 +114,9 @@ impl Policy {
     /// Makes a model call inside its operation `call`.
     pub async fn call_model(&self, log: &SessionLog, call: SpanId, input: ModelInput<'_>) -> ModelCallEnd {
         let circuit = CircuitId::model(input.model.info().name.clone());
-        let exchange = ModelExchange { log, call, circuit, input, broken: Mutex::default() };
+        let exchange = ModelExchange { log, call, circuit, input, readers: &*self.readers };
         let Attempts { result, made } = attempts(self, &self.llm_retry, log, &exchange).await;
-        let broken = exchange.broken.into_inner().unwrap_or_else(PoisonError::into_inner);
-        model_call_end(result, broken, made)
+        model_call_end(result, input.meter.broken(), made)
     }
 
     /// Runs a tool inside its operation `call`.
@@ -140,8 +148,7 @@ struct ModelExchange<'a> {
     call: SpanId,
     circuit: CircuitId,
     input: ModelInput<'a>,
-    /// What the attempts that broke are charged with.
-    broken: Mutex<Usage>,
+    readers: &'a dyn LiveText,
 }
 
 impl Exchange for ModelExchange<'_> {
@@ -169,10 +176,13 @@ impl Exchange for ModelExchange<'_> {
         let attempt =
             ModelAttempt { call, attempt: number, model: input.model.info().name.clone(), wait_ms: millis(wait) };
         log.observe(attempt, |_| async {
-            let send = ModelCallInput { request: input.request, body: input.body, trace: log.trace(call) };
+            let tap = Tap::new(input.meter, self.readers, log.id(), call);
+            let trace = log.trace(call);
+            let send = ModelCallInput { request: input.request, body: input.body, trace, progress: &tap };
             let result = guarded(input.timeout, input.model.call(send)).await;
-            if let Err(Fault { usage: Some(usage), .. }) = &result {
-                self.broken.lock().unwrap_or_else(PoisonError::into_inner).add(usage);
+            match &result {
+                Ok(_) => tap.answered(),
+                Err(fault) => tap.broke(fault.usage),
             }
             (model_attempt_end(&result), result)
         })

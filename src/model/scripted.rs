@@ -16,7 +16,7 @@ use std::{
 use async_trait::async_trait;
 
 use self::{
-    script::{Rule, Script},
+    script::{FaultSpec, Rule, Script, StreamSpec},
     turn::Turn,
 };
 use crate::core::{
@@ -59,10 +59,10 @@ impl Scripted {
     }
 
     /// The first rule that matches and has something left to say, and whether its fault strikes.
-    fn pick(&self, turn: &Turn<'_>, trace: TraceId) -> Option<(&Rule, Option<Fault>)> {
+    fn pick(&self, turn: &Turn<'_>, trace: TraceId) -> Option<(&Rule, Option<&FaultSpec>)> {
         self.script.rules.iter().enumerate().filter(|(_, rule)| rule.when.matches(turn)).find_map(|(index, rule)| {
             match &rule.fault {
-                Some(fault) if self.strikes((trace, index), fault.times) => Some((rule, Some(fault.to_fault()))),
+                Some(fault) if self.strikes((trace, index), fault.times) => Some((rule, Some(fault))),
                 Some(_) if !rule.answers() => None,
                 _ => Some((rule, None)),
             }
@@ -113,12 +113,45 @@ impl Model for Scripted {
         if let Some(delay) = rule.delay {
             tokio::time::sleep(delay.0).await;
         }
+        // A fault strikes before anything is said, unless it waits for some pieces.
+        let pieces = fault.map_or(usize::MAX, |fault| fault.after.unwrap_or(0));
+        let reply = self.reply(rule, &turn, call.body);
+        if pieces > 0 {
+            say(&reply.text, rule.stream, pieces, call).await;
+        }
         if let Some(fault) = fault {
-            return Err(fault);
+            return Err(fault.to_fault());
         }
         assert!(!rule.panic, "the script says panic");
-        Ok(self.reply(rule, &turn, call.body))
+        Ok(reply)
     }
+}
+
+/// Gives at most so many pieces of a text as they would come from a provider; all of it at once
+/// where it is not cut into any.
+async fn say(text: &str, stream: Option<StreamSpec>, pieces: usize, call: ModelCallInput<'_>) {
+    let size = stream.map_or(usize::MAX, |stream| stream.letters.get());
+    let input = estimate_tokens(&String::from_utf8_lossy(call.body));
+    let mut given = 0;
+    for piece in pieces_of(text, size).take(pieces) {
+        if let Some(pause) = stream.and_then(|stream| stream.pause) {
+            tokio::time::sleep(pause.0).await;
+        }
+        given += piece.len();
+        let output = estimate_tokens(&text[..given]);
+        call.progress.received(piece, Usage { input, output, estimated: true, ..Usage::default() });
+    }
+}
+
+/// A text in pieces of so many letters.
+fn pieces_of(text: &str, letters: usize) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let end = rest.char_indices().nth(letters).map_or(rest.len(), |(at, _)| at);
+        let (piece, left) = rest.split_at(end);
+        rest = left;
+        (!piece.is_empty()).then_some(piece)
+    })
 }
 
 fn estimate(body: &[u8], text: &str, calls: &[ToolCall]) -> Usage {

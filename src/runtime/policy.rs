@@ -1,12 +1,17 @@
 //! Builds what stands around every call from the configuration, and keeps the circuit breakers
 //! in time with the clock and with what earlier processes left.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use super::{Own, Runtime, Setup, spawn};
 use crate::{
     config::Config,
-    core::{Store, circuit::CircuitId, fact, port::StoreError},
+    core::{
+        Store,
+        circuit::CircuitId,
+        fact,
+        port::{LiveText, StoreError},
+    },
     journal::SystemLog,
     policy::{Circuits, Limits, Policy, Slots},
 };
@@ -21,7 +26,7 @@ pub(super) fn circuits(config: &Config, own: &Own) -> BTreeSet<CircuitId> {
     configured.chain(own).chain(config.models.keys().map(CircuitId::model)).collect()
 }
 
-pub(super) fn build(config: &Config, setup: &Setup, system: &SystemLog) -> Policy {
+pub(super) fn build(config: &Config, setup: &Setup, system: &SystemLog, readers: Arc<dyn LiveText>) -> Policy {
     let rates = config.rate_limits.tools.iter().map(|(tool, rate)| (tool.clone(), rate.rates()));
     Policy {
         circuits: Circuits::new(system.clone(), &config.circuit_breaker.rules(), circuits(config, &setup.own)),
@@ -30,6 +35,7 @@ pub(super) fn build(config: &Config, setup: &Setup, system: &SystemLog) -> Polic
         llm_retry: config.llm_retry_policy.rules(),
         tool_retry: config.tool_retry_policy.rules(),
         entropy: setup.entropy.clone(),
+        readers,
     }
 }
 

@@ -17,7 +17,7 @@ use crate::{
     },
     journal::SessionLog,
     machine::{Prompt, Step, Surroundings, budget::Allowance, decide, prompt::request, reply::settle_ids},
-    policy::ModelInput,
+    policy::{MeteredCall, ModelInput},
 };
 
 /// What may reach a session from outside while it runs.
@@ -190,15 +190,16 @@ async fn ask_model(
 ) {
     let request = log.read(|state| request(state, prompt, purpose, allowance.max_tokens));
     let body = agent.model.encode(&request);
-    let call = ModelCall {
+    let call = MeteredCall::new(ModelCall {
         step,
         purpose,
         model: agent.model.info().clone(),
         estimated_input_tokens: allowance.estimated_input,
         max_tokens: allowance.max_tokens,
         body_hash: hash_of(&body),
-    };
-    let input = ModelInput { model: &*agent.model, request: &request, body: &body, timeout: agent.model_timeout };
+    });
+    let (timeout, meter) = (agent.model_timeout, call.meter.clone());
+    let input = ModelInput { model: &*agent.model, request: &request, body: &body, timeout, meter: &meter };
     log.observe(call, |op| async move {
         let mut end = agent.policy.call_model(log, op, input).await;
         if let Some(reply) = &mut end.reply {

@@ -116,7 +116,7 @@ async fn until(runtime: &Runtime, handle: &SessionHandle, fact: &str) {
     if stored.iter().any(|entry| entry.fact.name() == fact) {
         return;
     }
-    let waiting = async { while reader.next().await.unwrap().fact.name() != fact {} };
+    let waiting = async { while reader.next_fact().await.unwrap().fact.name() != fact {} };
     tokio::time::timeout(GRACE, waiting).await.unwrap();
 }
 

@@ -5,7 +5,11 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::*;
-use crate::core::{Arguments, Message, SpanId, port::TraceContext, spec::ToolDefinition};
+use crate::core::{
+    Arguments, Message, SpanId,
+    port::{Nobody, TraceContext},
+    spec::ToolDefinition,
+};
 
 fn info() -> ModelInfo {
     ModelInfo {
@@ -44,7 +48,7 @@ async fn call_in(trace: u8, model: &Scripted, request: &ModelRequest) -> Result<
     let body = model.encode(request);
     let trace =
         TraceContext { trace_id: TraceId::from_bytes([trace; 16]), span_id: SpanId::from_bytes([1; 8]), sampled: true };
-    model.call(ModelCallInput { request, body: &body, trace }).await
+    model.call(ModelCallInput { request, body: &body, trace, progress: &Nobody }).await
 }
 
 async fn say(model: &Scripted, messages: Vec<Message>) -> String {
