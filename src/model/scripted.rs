@@ -16,12 +16,14 @@ use std::{
 use async_trait::async_trait;
 
 use self::{
-    script::{FaultSpec, Rule, Script, StreamSpec},
+    script::{FaultSpec, Rule, Script, StreamSpec, UsageSpec},
     turn::Turn,
 };
 use crate::core::{
-    Fault, FaultKind, Model, ModelReply, ModelRequest, ToolCall, TraceId, Usage, fact::ModelInfo,
-    message::estimate_tokens, port::ModelCallInput,
+    Fault, FaultKind, Model, ModelReply, ModelRequest, ToolCall, TraceId, Usage,
+    fact::ModelInfo,
+    message::estimate_tokens,
+    port::{ModelCallInput, Progress},
 };
 
 pub use self::script::Error;
@@ -83,12 +85,17 @@ impl Scripted {
     fn reply(&self, rule: &Rule, turn: &Turn<'_>, body: &[u8]) -> ModelReply {
         let text = rule.text.as_deref().map(|text| template::render(text, turn)).unwrap_or_default();
         let calls: Vec<ToolCall> = rule.calls().map(script::Call::to_call).collect();
-        let usage = match rule.usage.as_ref().or(self.script.usage.as_ref()) {
+        let usage = match self.usage_of(rule) {
             Some(usage) => Usage { input: usage.input, output: usage.output, ..Usage::default() },
             None => estimate(body, &text, &calls),
         };
         let finish_reason = if calls.is_empty() { "end_turn" } else { "tool_use" };
         ModelReply { text, calls, usage, model: self.info.request_model.clone(), finish_reason: finish_reason.into() }
+    }
+
+    /// The tokens that the script names for replies of this rule.
+    fn usage_of<'a>(&'a self, rule: &'a Rule) -> Option<&'a UsageSpec> {
+        rule.usage.as_ref().or(self.script.usage.as_ref())
     }
 
     fn no_rule(&self, turn: &Turn<'_>) -> Fault {
@@ -117,7 +124,8 @@ impl Model for Scripted {
         let pieces = fault.map_or(usize::MAX, |fault| fault.after.unwrap_or(0));
         let reply = self.reply(rule, &turn, call.body);
         if pieces > 0 {
-            say(&reply.text, rule.stream, pieces, call).await;
+            let input = self.usage_of(rule).map_or_else(|| estimated_input(call.body), |usage| usage.input);
+            say(&reply.text, rule.stream, pieces, input, call.progress).await;
         }
         if let Some(fault) = fault {
             return Err(fault.to_fault());
@@ -129,9 +137,8 @@ impl Model for Scripted {
 
 /// Gives at most so many pieces of a text as they would come from a provider; all of it at once
 /// where it is not cut into any.
-async fn say(text: &str, stream: Option<StreamSpec>, pieces: usize, call: ModelCallInput<'_>) {
+async fn say(text: &str, stream: Option<StreamSpec>, pieces: usize, input: u64, progress: &dyn Progress) {
     let size = stream.map_or(usize::MAX, |stream| stream.letters.get());
-    let input = estimate_tokens(&String::from_utf8_lossy(call.body));
     let mut given = 0;
     for piece in pieces_of(text, size).take(pieces) {
         if let Some(pause) = stream.and_then(|stream| stream.pause) {
@@ -139,7 +146,7 @@ async fn say(text: &str, stream: Option<StreamSpec>, pieces: usize, call: ModelC
         }
         given += piece.len();
         let output = estimate_tokens(&text[..given]);
-        call.progress.received(piece, Usage { input, output, estimated: true, ..Usage::default() });
+        progress.received(piece, Usage { input, output, estimated: true, ..Usage::default() });
     }
 }
 
@@ -154,10 +161,14 @@ fn pieces_of(text: &str, letters: usize) -> impl Iterator<Item = &str> {
     })
 }
 
+fn estimated_input(body: &[u8]) -> u64 {
+    (body.len() as u64).div_ceil(4)
+}
+
 fn estimate(body: &[u8], text: &str, calls: &[ToolCall]) -> Usage {
     let asked = calls.iter().map(|call| serde_json::to_string(call).unwrap_or_default()).collect::<String>();
     Usage {
-        input: estimate_tokens(&String::from_utf8_lossy(body)),
+        input: estimated_input(body),
         output: estimate_tokens(text).saturating_add(estimate_tokens(&asked)),
         estimated: true,
         ..Usage::default()

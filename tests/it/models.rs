@@ -4,6 +4,7 @@
 mod broken;
 mod provider;
 mod sessions;
+mod streaming;
 mod wire;
 
 use std::{collections::BTreeMap, sync::Arc};
