@@ -1,4 +1,6 @@
 //! The memory of a session whose model speaks, with somebody who reads along.
+//!
+//! It is measured in a process of its own, whose heap holds nothing yet that could be used again.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
@@ -30,9 +32,26 @@ store: {kind: memory}
 rate_limits: {sessions_per_user_per_hour: unlimited}
 ";
 
+/// The argument that makes the benchmark measure this alone.
+pub(crate) const ALONE: &str = "--streaming-alone";
+
+/// What such a process measures.
+pub(crate) fn alone() -> f64 {
+    let program = std::env::current_exe().expect("this program");
+    let output = std::process::Command::new(program).args(["--bench", ALONE]).output().expect("a process");
+    let said = String::from_utf8_lossy(&output.stdout);
+    said.trim().parse().unwrap_or_else(|_| panic!("no figure: {output:?}"))
+}
+
+/// Measures, and says nothing but the figure.
+pub(crate) async fn measure() {
+    let folder = tempfile::tempdir_in(".").expect("a folder on the disk of the project");
+    println!("{}", memory(folder.path()).await);
+}
+
 /// Resident memory of one among many sessions that stream over HTTP, in KiB. The endpoint's side
 /// of its connection, in this process too, is a small part of it.
-pub(crate) async fn memory(folder: &Path) -> f64 {
+async fn memory(folder: &Path) -> f64 {
     let ready = Arc::new(Semaphore::new(0));
     let yaml = CONFIG.replace("URL", &endpoint(ready.clone()).await);
     let config = Config::from_text("bench.yaml", yaml.as_bytes(), Path::new(""), &BTreeMap::new())
