@@ -72,7 +72,7 @@ pub fn decide(state: &State, prompt: &Prompt, around: Surroundings) -> Step {
     if !waiting.is_empty() {
         return Step::AwaitConfirmation;
     }
-    match budget::allow(state, prompt) {
+    match budget::allow(state, prompt, state.model()) {
         Ok(allowance) => {
             let purpose = if around.tools_unavailable { CallPurpose::Direct } else { CallPurpose::Step };
             Step::CallModel { step: state.next_step(), purpose, allowance }
@@ -84,14 +84,14 @@ pub fn decide(state: &State, prompt: &Prompt, around: Surroundings) -> Step {
 
 /// Where the window is the limit, old results can give way.
 fn make_room(state: &State, prompt: &Prompt, (limit, _): (Limit, u64)) -> Option<Step> {
-    let fact = compaction::plan(state, prompt).filter(|_| limit == Limit::ContextWindow)?;
+    let fact = compaction::plan(state, prompt, state.model()).filter(|_| limit == Limit::ContextWindow)?;
     Some(Step::Compact(fact))
 }
 
 /// One call without tools, if it was not made yet and fits; then the end.
 fn wrap_up(state: &State, prompt: &Prompt, now: Timestamp) -> Step {
     if !state.wrapped_up() {
-        match budget::allow(state, prompt) {
+        match budget::allow(state, prompt, state.model()) {
             Ok(allowance) => {
                 return Step::CallModel { step: state.steps(), purpose: CallPurpose::WrapUp, allowance };
             }
