@@ -49,6 +49,7 @@ const SESSIONS: &[(&str, &str, &str)] = &[
     ("work", "circle", "error no_progress"),
     ("work", "silence", "error empty_reply"),
     ("work", "think", "cancelled"),
+    ("work", "speak", "cancelled"),
     ("work", "hang", "cancelled"),
     ("short", "many", "max_iterations"),
     ("poor", "circle", "budget_exceeded token_budget"),
@@ -120,6 +121,13 @@ async fn until(runtime: &Runtime, handle: &SessionHandle, fact: &str) {
     tokio::time::timeout(GRACE, waiting).await.unwrap();
 }
 
+/// Waits until the model has said something, so that stopping it costs something.
+async fn until_it_speaks(runtime: &Runtime, handle: &SessionHandle) {
+    let mut reader = runtime.feed().subscribe_with_text(Some(handle.id()));
+    let waiting = async { while !matches!(reader.next().await.unwrap(), glassbox::signal::FeedItem::Delta(_)) {} };
+    tokio::time::timeout(GRACE, waiting).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn signals_agree() {
     let folder = tempfile::tempdir().unwrap();
@@ -130,7 +138,10 @@ async fn signals_agree() {
         handles.push(open(&runtime, agent, task).await);
     }
     for (handle, (_, task, end)) in handles.iter_mut().zip(SESSIONS) {
-        if *end == "cancelled" {
+        if *task == "speak" {
+            until_it_speaks(&runtime, handle).await;
+            handle.cancel();
+        } else if *end == "cancelled" {
             let fact = if *task == "think" { "model_attempt_started" } else { "tool_attempt_started" };
             until(&runtime, handle, fact).await;
             handle.cancel();
