@@ -24,7 +24,7 @@ use glassbox::{
     journal::{Journal, Mode, OnFault, SessionLog, SystemLog, Writer},
     machine::breaker::Rules,
     model::scripted::Scripted,
-    policy::{self, Circuits, Policy},
+    policy::{self, Circuits, Policy, Primaries},
     session::{Agent, NewSession},
     store::memory,
     tool::{Registration, Registry},
@@ -194,6 +194,7 @@ pub fn agent(script: &str, model: ModelInfo, limits: Limits, language: Language,
         limits,
         model: Arc::new(Scripted::from_yaml(model, script).expect("a good script")),
         model_timeout: Duration::from_secs(30),
+        fallback: None,
         tools: registry.subset(&names).expect("known tools"),
         policy: Arc::new(policy(&journal(Arc::new(memory::Store::new()), Vec::new()), [])),
         task_types: vec!["other".into()],
@@ -214,8 +215,16 @@ impl Entropy for Middle {
 
 /// What stands around calls: the policies of the default configuration, and breakers for these.
 pub fn policy(journal: &Journal, circuits: impl IntoIterator<Item = CircuitId>) -> Policy {
+    policy_with(journal, circuits, &[])
+}
+
+/// The same, with these models that have a fallback.
+pub fn policy_with(journal: &Journal, circuits: impl IntoIterator<Item = CircuitId>, primaries: &[&str]) -> Policy {
+    let (system, rules) = (SystemLog::begin(journal), Rules::default());
+    let primaries = primaries.iter().map(|name| (*name).to_owned());
     Policy {
-        circuits: Circuits::new(SystemLog::begin(journal), &Rules::default(), circuits),
+        circuits: Circuits::new(system.clone(), &rules, circuits),
+        primaries: Primaries::new(system, rules.half_open_after, primaries),
         limits: policy::Limits::default(),
         slots: policy::Slots::default(),
         llm_retry: RetryPolicy::llm().rules(),
