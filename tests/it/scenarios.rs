@@ -13,20 +13,19 @@ use glassbox::{
     core::{
         Arguments, Clock, EndReason, Entry, Fact, Limits, Message, Tool, ToolOutcome,
         circuit::CircuitId,
-        fact::{CallPurpose, Language, ModelInfo},
+        fact::{CallPurpose, Language},
         lease::{LeaseGrant, Leases as _},
         port::StoreErrorKind,
     },
     journal::{Journal, SessionLog},
     machine::State,
-    model::Scripted,
     policy::{Act, Policy, ToolRate},
-    session::{Ended, Fallback, Say, Signals, Standing, decided, drive, expiries, take_up, take_up_because, weigh},
+    session::{Ended, Say, Signals, Standing, decided, drive, expiries, take_up, take_up_because, weigh},
     store::memory,
 };
 use serde::Deserialize;
 
-use crate::world::{self, PausedClock, PlannedTool, ToolPlan};
+use crate::world::{self, FallbackPlan, PausedClock, PlannedTool, ToolPlan};
 
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
@@ -84,32 +83,6 @@ struct Scenario {
     /// Active time, which in paused time is exact.
     #[serde(default)]
     active_ms: u64,
-}
-
-/// The model `backup`, with its script.
-#[derive(Deserialize, Debug)]
-#[serde(deny_unknown_fields)]
-struct FallbackPlan {
-    script: String,
-    #[serde(default)]
-    context_window: Option<u64>,
-    #[serde(default)]
-    max_output_tokens: Option<u64>,
-}
-
-impl FallbackPlan {
-    fn fallback(&self) -> Fallback {
-        let usual = world::model_info();
-        let info = ModelInfo {
-            name: "backup".into(),
-            request_model: "backup-1".into(),
-            context_window: self.context_window.unwrap_or(usual.context_window),
-            max_output_tokens: self.max_output_tokens.unwrap_or(usual.max_output_tokens),
-            ..usual
-        };
-        let model = Scripted::from_yaml(info, &self.script).expect("a good script");
-        Fallback { model: Arc::new(model), timeout: Duration::from_secs(30) }
-    }
 }
 
 /// Somebody does something with a session that waits, at a time from its start.

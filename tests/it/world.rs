@@ -25,7 +25,7 @@ use glassbox::{
     machine::breaker::Rules,
     model::scripted::Scripted,
     policy::{self, Circuits, Policy, Primaries},
-    session::{Agent, NewSession},
+    session::{Agent, Fallback, NewSession},
     store::memory,
     tool::{Registration, Registry},
 };
@@ -171,6 +171,32 @@ pub fn model_info() -> ModelInfo {
         provider: "scripted".into(),
         context_window: 8000,
         max_output_tokens: 1000,
+    }
+}
+
+/// The model `backup`, which stands in for the one of the test, with its script.
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct FallbackPlan {
+    script: String,
+    #[serde(default)]
+    context_window: Option<u64>,
+    #[serde(default)]
+    max_output_tokens: Option<u64>,
+}
+
+impl FallbackPlan {
+    pub fn fallback(&self) -> Fallback {
+        let usual = model_info();
+        let info = ModelInfo {
+            name: "backup".into(),
+            request_model: "backup-1".into(),
+            context_window: self.context_window.unwrap_or(usual.context_window),
+            max_output_tokens: self.max_output_tokens.unwrap_or(usual.max_output_tokens),
+            ..usual
+        };
+        let model = Scripted::from_yaml(info, &self.script).expect("a good script");
+        Fallback { model: Arc::new(model), timeout: Duration::from_secs(30) }
     }
 }
 
