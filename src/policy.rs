@@ -7,6 +7,7 @@ mod attempts;
 mod circuits;
 mod limits;
 mod meter;
+mod primaries;
 mod slots;
 
 use std::{
@@ -29,6 +30,7 @@ pub use self::{
     circuits::{Act, Circuits, Standing},
     limits::{Limited, Limits, ToolRate},
     meter::{Meter, MeteredCall},
+    primaries::{Entrance, Primaries},
     slots::Slots,
 };
 use self::{
@@ -40,10 +42,10 @@ use crate::{
         Effect, Fact, Fault, FaultKind, Model, ModelReply, ModelRequest, Principal, Sensitive, SpanId, Tool,
         ToolOutcome, ToolSpec, Usage,
         circuit::CircuitId,
-        fact::{AttemptEnd, ModelCallEnd, ModelOutcome, RateLimit},
+        fact::{AttemptEnd, FallbackCause, ModelCallEnd, ModelOutcome, RateLimit},
         fault::Health,
         op::{ModelAttempt, ToolAttempt},
-        port::{Entropy, LiveText, ModelCallInput, StoreError, ToolContext, ToolReply},
+        port::{Entropy, LiveText, ModelCallInput, Nobody, StoreError, ToolContext, ToolReply, TraceContext},
     },
     journal::SessionLog,
     machine::retry,
@@ -53,6 +55,8 @@ use crate::{
 pub struct Policy {
     /// Breakers of tools and models.
     pub circuits: Circuits,
+    /// Models that have a fallback.
+    pub primaries: Primaries,
     /// How often tools may be called.
     pub limits: Limits,
     /// How many attempts of a tool run at once.
@@ -78,8 +82,8 @@ pub struct ModelInput<'a> {
     pub body: &'a [u8],
     /// Time of one attempt.
     pub timeout: Duration,
-    /// Counts what the call costs while it runs.
-    pub meter: &'a Meter,
+    /// Whether it tries a model that is down: once, for the fallback waits.
+    pub probe: bool,
 }
 
 /// A tool call that may run.
@@ -111,12 +115,21 @@ pub struct ToolVerdict {
 }
 
 impl Policy {
-    /// Makes a model call inside its operation `call`.
-    pub async fn call_model(&self, log: &SessionLog, call: SpanId, input: ModelInput<'_>) -> ModelCallEnd {
+    /// Makes a model call inside its operation `call`; `meter` counts what it costs while it runs.
+    pub async fn call_model(
+        &self,
+        log: &SessionLog,
+        call: SpanId,
+        input: ModelInput<'_>,
+        meter: &Meter,
+    ) -> ModelCallEnd {
         let circuit = CircuitId::model(input.model.info().name.clone());
-        let exchange = ModelExchange { log, call, circuit, input, readers: &*self.readers };
-        let Attempts { result, made } = attempts(self, &self.llm_retry, log, &exchange).await;
-        model_call_end(result, input.meter.broken(), made)
+        let (primaries, readers) = (&self.primaries, &*self.readers);
+        let exchange = ModelExchange { log, call, circuit, primaries, input, meter, readers };
+        let once = retry::Policy::never();
+        let rules = if input.probe { &once } else { &self.llm_retry };
+        let Attempts { result, made } = attempts(self, rules, log, &exchange).await;
+        model_call_end(result, meter.broken(), made)
     }
 
     /// Runs a tool inside its operation `call`.
@@ -134,6 +147,14 @@ impl Policy {
         ToolVerdict { outcome, result, attempts: made }
     }
 
+    /// Why calls go straight to the fallback of this model; nothing while it may be asked.
+    pub fn detour(&self, model: &str) -> Option<FallbackCause> {
+        if self.circuits.is_open(&CircuitId::model(model)) {
+            return Some(FallbackCause::Fault(FaultKind::CircuitOpen));
+        }
+        (!self.primaries.may_ask(model)).then_some(FallbackCause::PrimaryDown)
+    }
+
     /// Whether none of these tools can be reached: the circuit of each is open. False where
     /// there are no tools at all.
     pub fn all_unavailable<'a>(&self, tools: impl IntoIterator<Item = &'a ToolSpec>) -> bool {
@@ -147,7 +168,9 @@ struct ModelExchange<'a> {
     log: &'a SessionLog,
     call: SpanId,
     circuit: CircuitId,
+    primaries: &'a Primaries,
     input: ModelInput<'a>,
+    meter: &'a Meter,
     readers: &'a dyn LiveText,
 }
 
@@ -176,10 +199,11 @@ impl Exchange for ModelExchange<'_> {
         let attempt =
             ModelAttempt { call, attempt: number, model: input.model.info().name.clone(), wait_ms: millis(wait) };
         log.observe(attempt, |_| async {
-            let tap = Tap::new(input.meter, self.readers, log.id(), call);
+            let tap = Tap::new(self.meter, self.readers, log.id(), call);
             let trace = log.trace(call);
             let send = ModelCallInput { request: input.request, body: input.body, trace, progress: &tap };
             let result = guarded(input.timeout, input.model.call(send)).await;
+            self.primaries.hear(&input.model.info().name, &result);
             match &result {
                 Ok(_) => tap.answered(),
                 Err(fault) => tap.broke(fault.usage),
@@ -253,6 +277,15 @@ impl Exchange for ToolExchange<'_> {
         })
         .await
     }
+}
+
+/// Asks a model once, outside every session: no retry, no breaker, no record but the caller's.
+///
+/// # Errors
+/// The fault that it ended in.
+pub async fn ask_once(input: ModelInput<'_>, trace: TraceContext) -> Result<ModelReply, Fault> {
+    let send = ModelCallInput { request: input.request, body: input.body, trace, progress: &Nobody };
+    guarded(input.timeout, input.model.call(send)).await
 }
 
 fn millis(wait: Duration) -> u64 {

@@ -203,6 +203,28 @@ async fn a_stream_that_is_cut_is_void_for_its_reader_and_charged() {
 }
 
 #[tokio::test]
+async fn the_words_of_a_model_that_breaks_are_void_before_its_fallback_speaks() {
+    let gate = Arc::default();
+    let broken = Play::events(&two_words(Wire::Anthropic)).and(&overloaded()).holding_the_last(&gate);
+    let (primary, spare) =
+        (Provider::playing(broken).await, Provider::playing(says(Wire::OpenAi, true, "Hello from me.")).await);
+    let spare = format!("  spare: {{provider: openai, model: m-2, base_url: \"{}\"}}\ntools:", spare.url);
+    let yaml = yaml(Wire::Anthropic, &primary.url, true).replace("tools:\n", &format!("{spare}\n"));
+    let mut scene = Scene::new(&yaml.replace("model: bank\n", "model: bank\n    fallback: spare\n"));
+    let handle = scene.begin().await;
+    scene.until_two_words().await;
+    gate.notify_one();
+    let (id, end) = end_of(handle).await;
+    assert_eq!(end.answer.expect("an answer").expose(), "Hello from me.");
+    assert_eq!(scene.until("session_finished").await, Seen::of(&["Hello from me."], 1));
+    assert_eq!(scene.replies(id), ["Hello from me."]);
+    let broken = cut_off(Wire::Anthropic, &primary.asked()[0].body);
+    let both = Usage { input: broken.input + 100, output: broken.output + 20, ..broken };
+    assert_eq!(end.usage, both);
+    scene.stop().await;
+}
+
+#[tokio::test]
 async fn an_attempt_that_runs_out_of_time_in_the_middle_is_charged_with_what_came() {
     for wire in WIRES {
         let provider = Provider::playing(Play::events(&two_words(wire)).then_hang()).await;
