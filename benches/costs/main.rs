@@ -198,6 +198,7 @@ fn instant_agent(journal: &Journal) -> Agent {
         model_timeout: Duration::from_secs(30),
         tools: registry.all(),
         policy: Arc::new(world::policy(journal)),
+        output_schema: None,
         task_types: vec!["other".into()],
         default_task_type: "other".into(),
         fingerprint: "{}".into(),

@@ -29,6 +29,8 @@ pub enum Step {
     },
     /// Run these calls of the last reply side by side.
     RunTools(Vec<ToolCall>),
+    /// Hold this answer against the schema of the session, and record what is wrong with it.
+    CheckAnswer(String),
     /// Record that old results are left out of the history, to make room for the next call.
     Compact(Fact),
     /// Stop until a person has decided on the calls that wait; all others have their results.
@@ -57,8 +59,14 @@ pub fn decide(state: &State, prompt: &Prompt, around: Surroundings) -> Step {
         Some(status) if status.is_final() => return Step::Stop,
         Some(_) => {}
     }
+    if let Some(answer) = state.unchecked_answer().filter(|_| !state.cancelled()) {
+        return Step::CheckAnswer(answer.to_owned());
+    }
     if let Some(ending) = ending(state, now) {
         return Step::Finish(ending.facts(state, now));
+    }
+    if state.needs_repair() {
+        return repair(state, prompt, now);
     }
     let waits = |call: &&ToolCall| state.confirmation(&call.id).is_some_and(Confirmation::waits);
     let (waiting, calls): (Vec<_>, Vec<_>) = state.unanswered_calls().partition(waits);
@@ -77,6 +85,15 @@ pub fn decide(state: &State, prompt: &Prompt, around: Surroundings) -> Step {
             let purpose = if around.tools_unavailable { CallPurpose::Direct } else { CallPurpose::Step };
             Step::CallModel { step: state.next_step(), purpose, allowance }
         }
+        Err(limit) => make_room(state, prompt, limit)
+            .unwrap_or_else(|| Step::Finish(Ending::limit(limit.0, limit.1).facts(state, now))),
+    }
+}
+
+/// One call without tools for an answer of the right form; it is no step.
+fn repair(state: &State, prompt: &Prompt, now: Timestamp) -> Step {
+    match budget::allow(state, prompt, state.model()) {
+        Ok(allowance) => Step::CallModel { step: state.steps(), purpose: CallPurpose::Repair, allowance },
         Err(limit) => make_room(state, prompt, limit)
             .unwrap_or_else(|| Step::Finish(Ending::limit(limit.0, limit.1).facts(state, now))),
     }
@@ -126,6 +143,9 @@ fn ending(state: &State, now: Timestamp) -> Option<Ending> {
     }
     if let Some(kind) = state.model_fault() {
         return Some(Ending::reason(fault_reason(kind)));
+    }
+    if state.answer_failed() {
+        return Some(Ending::reason(EndReason::OutputInvalid));
     }
     let active = state.active_ms(now);
     if u128::from(active) >= state.limits().deadline.as_millis() || state.limit() == Some(Limit::Deadline) {

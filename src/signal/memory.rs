@@ -146,6 +146,7 @@ impl<I> Memory<I> {
             | Fact::RateLimited { .. }
             | Fact::ContextCompacted { .. }
             | Fact::LimitReached { .. }
+            | Fact::AnswerChecked { .. }
             | Fact::HandedOver { .. }
             | Fact::SessionFinished(_)
             | Fact::CircuitChanged(_)
@@ -201,6 +202,7 @@ impl<I> Memory<I> {
             | Fact::RateLimited { .. }
             | Fact::ContextCompacted { .. }
             | Fact::LimitReached { .. }
+            | Fact::AnswerChecked { .. }
             | Fact::HandedOver { .. }
             | Fact::CircuitChanged(_)
             | Fact::ProcessStarted { .. }

@@ -3,7 +3,9 @@
 
 mod broken;
 mod provider;
+mod react;
 mod sessions;
+mod structured;
 mod wire;
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -68,6 +70,7 @@ fn request() -> ModelRequest {
                 "required": ["city"], "additionalProperties": false}),
         }],
         max_tokens: 300,
+        ..ModelRequest::default()
     }
 }
 

@@ -39,6 +39,9 @@ struct Scenario {
     limits: LimitPlan,
     #[serde(default)]
     context_window: Option<u64>,
+    /// JSON Schema that the answer is held to.
+    #[serde(default)]
+    output_schema: Option<serde_json::Value>,
     #[serde(default)]
     tools: BTreeMap<String, ToolPlan>,
     /// Calls of a tool in a minute.
@@ -155,7 +158,7 @@ fn line(fact: &Fact) -> String {
         Fact::CancelRequested { .. } => "cancel_requested".into(),
         Fact::ModelCallStarted { call, .. } => match call.purpose {
             CallPurpose::Step => format!("model_call_started {}", call.step),
-            CallPurpose::Direct | CallPurpose::WrapUp => {
+            CallPurpose::Direct | CallPurpose::WrapUp | CallPurpose::Repair => {
                 format!("model_call_started {} {}", call.step, call.purpose.label())
             }
         },
@@ -205,6 +208,9 @@ fn line(fact: &Fact) -> String {
         }
         Fact::ContextCompacted { calls, tokens_before, tokens_after } => {
             format!("context_compacted {} {tokens_before} {tokens_after}", calls.join(","))
+        }
+        Fact::AnswerChecked { problems } => {
+            format!("answer_checked {}", problems.expose().join("; ")).trim_end().to_owned()
         }
         Fact::LimitReached { limit, value } => format!("limit_reached {} {value}", limit.label()),
         Fact::HandedOver { cause, .. } => format!("handed_over {}", cause.label()),
@@ -265,6 +271,7 @@ async fn play(scenario: &Scenario) -> (Vec<Entry>, Vec<Entry>, Ended) {
     let mut model = world::model_info();
     model.context_window = scenario.context_window.unwrap_or(model.context_window);
     let mut agent = world::agent(&scenario.script, model, scenario.limits.limits(), scenario.language, tools);
+    agent.output_schema = scenario.output_schema.clone().map(Arc::new);
     let store = Arc::new(memory::Store::new());
     let clock = Arc::new(PausedClock::new());
     let journal = world::journal_of(1, store.clone(), Vec::new(), clock.clone());
@@ -389,7 +396,7 @@ async fn every_scenario_gives_its_journal() {
     assert!(missing.is_empty(), "no scenario ends a call as {missing:?}");
     let missing: Vec<_> = EndReason::ALL
         .iter()
-        .filter(|reason| !matches!(reason, EndReason::CostLimit | EndReason::OutputInvalid))
+        .filter(|reason| !matches!(reason, EndReason::CostLimit))
         .filter(|reason| !reasons.contains(reason.label()))
         .collect();
     assert!(missing.is_empty(), "no scenario ends as {missing:?}");
