@@ -5,12 +5,13 @@
 
 mod active_time;
 mod confirmations;
+mod open;
 mod view;
 
 use std::collections::{BTreeMap, HashSet};
 
-pub use self::confirmations::Confirmation;
 use self::{active_time::ActiveTime, confirmations::Confirmations};
+pub use self::{confirmations::Confirmation, open::Open};
 use super::{answer::Answer, budget::share, compaction::left_out, prompt::repair_instruction, repeats::Repeats};
 use crate::core::{
     Entry, Fact, FaultKind, Limits, Message, SessionStatus, SpanId, Timestamp, ToolCall, ToolOutcome, Usage,
@@ -19,7 +20,6 @@ use crate::core::{
         ToolCallBegin, ToolCallEnd,
     },
     message::estimate_tokens,
-    op::Cut,
     spec::Effect,
 };
 
@@ -71,31 +71,6 @@ struct Counted {
 struct Pending {
     call: ToolCall,
     result: Option<Observation>,
-}
-
-/// A process-bound operation that has not ended.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Open {
-    /// A model call.
-    Model {
-        /// What it asks.
-        call: ModelCall,
-        /// The attempt under way.
-        attempt: Option<u32>,
-        /// Attempts begun.
-        attempts: u32,
-    },
-    /// A tool call.
-    Tool {
-        /// What was asked for.
-        call: ToolCallBegin,
-        /// The attempt under way and what it changes.
-        attempt: Option<(u32, Effect)>,
-        /// Attempts begun.
-        attempts: u32,
-        /// The effect of the last attempt, if it was cut off before its result was known.
-        unsettled: Option<Effect>,
-    },
 }
 
 impl Default for State {
@@ -357,27 +332,6 @@ impl State {
     fn say(&mut self, message: Message) {
         self.history_tokens += estimate_message(&message);
         self.history.push(message);
-    }
-}
-
-impl Open {
-    /// The tool that is called.
-    fn into_tool(self) -> Option<String> {
-        match self {
-            Self::Model { .. } => None,
-            Self::Tool { call, .. } => Some(call.tool),
-        }
-    }
-
-    /// What is known of it if it is cut off now: its attempts, and the effect of one, under way
-    /// or cut off, whose result nobody knows.
-    pub fn cut(&self) -> Cut {
-        match self {
-            Self::Model { attempts, .. } => Cut { attempts: *attempts, unsettled: None },
-            Self::Tool { attempt, attempts, unsettled, .. } => {
-                Cut { attempts: *attempts, unsettled: attempt.map(|(_, effect)| effect).or(*unsettled) }
-            }
-        }
     }
 }
 

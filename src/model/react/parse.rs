@@ -54,6 +54,8 @@ struct Part<'a> {
 /// Reads a text.
 pub(super) fn parse(text: &str) -> Said {
     let text = before_observation(text);
+    // What some models think aloud before they begin is nobody's.
+    let text = text.rsplit_once("</think>").map_or(text, |(_, said)| said);
     let (before, parts) = parts(text);
     let first = parts.iter().position(|part| matches!(part.label, Label::Action | Label::Input | Label::Answer));
     let thoughts = parts[..first.unwrap_or(parts.len())].iter().map(|part| part.body);

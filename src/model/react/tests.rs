@@ -42,6 +42,7 @@ fn one_call_in_every_form_that_models_give_it() {
         "Thought: I look.\nAction: {\"name\": \"get_weather\", \"arguments\": \"{\\\"city\\\": \\\"Paris\\\"}\"}",
         "Thought: I look. Action: get_weather Action Input: {\"city\": \"Paris\"}",
         "I look.\nAction: get_weather\nAction Input: {\"city\": \"Paris\"}",
+        "<think>Action: b?\nNo.</think>\nThought: I look.\nAction: get_weather\nAction Input: {\"city\": \"Paris\"}",
         "**Thought:** I look.\n**Action:** get_weather\n**Action Input:** {\"city\": \"Paris\"}",
         "THOUGHT: I look.\nACTION 1: get_weather\nACTION INPUT 1: {\"city\": \"Paris\"}",
         "Thought: I look.\nAction: get_weather\nAction Input: {\"city\": \"Paris\"}\nObservation: rain\nFinal Answer: rain",
