@@ -287,7 +287,9 @@ mod tests {
         all.rate_limits.tools.clear();
         all.auth.default_principal.attributes.clear();
         all.models.retain(|name, _| name == "bank");
-        all.agents.values_mut().for_each(|agent| (agent.prompt_version, agent.output_schema) = (None, None));
+        for agent in all.agents.values_mut() {
+            (agent.prompt_version, agent.fallback, agent.output_schema) = (None, None, None);
+        }
         for tool in all.tools.values_mut() {
             (tool.description, tool.circuit, tool.max_concurrent) = (None, None, None);
             tool.roles.clear();

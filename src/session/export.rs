@@ -153,6 +153,9 @@ fn texts_of(fact: &Fact) -> [Option<BlobHash>; 4] {
         | Fact::ProcessStopped { .. }
         | Fact::SessionsErased { .. }
         | Fact::RateLimited { .. }
-        | Fact::CircuitChanged(_) => [None; 4],
+        | Fact::ModelFallback { .. }
+        | Fact::CircuitChanged(_)
+        | Fact::PrimaryChanged { .. }
+        | Fact::ModelChecked { .. } => [None; 4],
     }
 }

@@ -149,7 +149,10 @@ impl<I> Memory<I> {
             | Fact::AnswerChecked { .. }
             | Fact::HandedOver { .. }
             | Fact::SessionFinished(_)
+            | Fact::ModelFallback { .. }
             | Fact::CircuitChanged(_)
+            | Fact::PrimaryChanged { .. }
+            | Fact::ModelChecked { .. }
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
             | Fact::SessionsErased { .. } => {}
@@ -204,7 +207,10 @@ impl<I> Memory<I> {
             | Fact::LimitReached { .. }
             | Fact::AnswerChecked { .. }
             | Fact::HandedOver { .. }
+            | Fact::ModelFallback { .. }
             | Fact::CircuitChanged(_)
+            | Fact::PrimaryChanged { .. }
+            | Fact::ModelChecked { .. }
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
             | Fact::SessionsErased { .. } => {}

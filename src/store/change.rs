@@ -81,7 +81,10 @@ impl<'a> Change<'a> {
             | Fact::LimitReached { .. }
             | Fact::AnswerChecked { .. }
             | Fact::HandedOver { .. }
+            | Fact::ModelFallback { .. }
             | Fact::CircuitChanged(_)
+            | Fact::PrimaryChanged { .. }
+            | Fact::ModelChecked { .. }
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
             | Fact::SessionsErased { .. } => {}

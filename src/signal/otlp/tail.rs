@@ -68,7 +68,10 @@ impl Tail {
             | Fact::ContextCompacted { .. }
             | Fact::LimitReached { .. }
             | Fact::AnswerChecked { .. }
+            | Fact::ModelFallback { .. }
             | Fact::CircuitChanged(_)
+            | Fact::PrimaryChanged { .. }
+            | Fact::ModelChecked { .. }
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
             | Fact::SessionsErased { .. } => {}
