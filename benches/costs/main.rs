@@ -205,6 +205,7 @@ fn instant_agent(journal: &Journal) -> Agent {
         fallback: None,
         tools: registry.all(),
         policy: Arc::new(world::policy(journal)),
+        output_schema: None,
         task_types: vec!["other".into()],
         default_task_type: "other".into(),
         fingerprint: "{}".into(),

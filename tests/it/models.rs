@@ -3,8 +3,10 @@
 
 mod broken;
 mod provider;
+mod react;
 mod sessions;
 mod streaming;
+mod structured;
 mod wire;
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -69,6 +71,7 @@ fn request() -> ModelRequest {
                 "required": ["city"], "additionalProperties": false}),
         }],
         max_tokens: 300,
+        ..ModelRequest::default()
     }
 }
 
