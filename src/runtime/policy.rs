@@ -27,7 +27,7 @@ pub(super) fn build(config: &Config, setup: &Setup, system: &SystemLog) -> Polic
         circuits: Circuits::new(system.clone(), &config.circuit_breaker.rules(), circuits(config, &setup.own)),
         limits: Limits::new(rates, &setup.clock),
         slots: Slots::default(),
-        llm_retry: config.llm_retry_policy.rules(),
+        llm_retry: config.llm_retry_policy.rules().for_models(),
         tool_retry: config.tool_retry_policy.rules(),
         entropy: setup.entropy.clone(),
     }
