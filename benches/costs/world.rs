@@ -154,6 +154,7 @@ fn metrics() -> Metrics {
         agents: vec![("bank".into(), config.agents["bank"].task_types.clone())],
         models: vec![("bank".into(), "scripted".into(), "bank".into())],
         tools: vec!["txn_sum".into(), "card_block".into(), "lookup".into()],
+        fallbacks: Vec::new(),
         circuits: Vec::new(),
         sinks: vec!["feed", "lines", "otlp"],
         version: "0".into(),
@@ -211,6 +212,7 @@ pub(crate) fn agent(journal: &Journal, model: Arc<dyn port::Model>, tools: ToolS
         limits: glassbox::core::Limits::default(),
         model,
         model_timeout: Duration::from_secs(30),
+        fallback: None,
         tools,
         policy: Arc::new(policy(journal)),
         task_types: vec!["other".into()],
@@ -249,8 +251,10 @@ pub(crate) fn begin(
 pub(crate) fn policy(journal: &Journal) -> Policy {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let circuits = [CircuitId::model("bank"), CircuitId::tool("ping"), CircuitId::tool("lookup")];
+    let system = SystemLog::begin(journal);
     Policy {
-        circuits: Circuits::new(SystemLog::begin(journal), &Rules::default(), circuits),
+        circuits: Circuits::new(system.clone(), &Rules::default(), circuits),
+        primaries: policy::Primaries::new(system, Rules::default().half_open_after, []),
         limits: policy::Limits::new([], &clock),
         slots: policy::Slots::default(),
         llm_retry: RetryPolicy::llm().rules(),
