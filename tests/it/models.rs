@@ -2,6 +2,7 @@
 //! providers do right and wrong, byte by byte where it matters.
 
 mod broken;
+mod pool;
 mod provider;
 mod react;
 mod sessions;
