@@ -46,7 +46,7 @@ pub(super) fn config(yaml: &str) -> Config {
 }
 
 /// A reply that asks for a tool with this argument text.
-fn asks(wire: Wire, stream: bool, tool: &str, arguments: &str) -> Play {
+pub(super) fn asks(wire: Wire, stream: bool, tool: &str, arguments: &str) -> Play {
     match (wire, stream) {
         (Wire::Anthropic, false) => {
             let input: Value = serde_json::from_str(arguments).unwrap_or(json!({}));
