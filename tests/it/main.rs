@@ -3,6 +3,8 @@
 #![allow(unreachable_pub, reason = "nothing here is reached from outside; modules share plain pub items")]
 #![allow(clippy::disallowed_methods, reason = "tests measure, read their own variables and start tasks as they like")]
 
+mod alerting;
+mod alerts;
 mod circuits;
 mod cli;
 mod collector;
@@ -11,6 +13,7 @@ mod confirm_process;
 mod confirmations;
 mod corpus;
 mod crash;
+mod dashboards;
 mod dependencies;
 mod docs;
 mod facts;
@@ -25,6 +28,7 @@ mod own_tool;
 mod owners;
 mod policy;
 mod process;
+mod promql;
 mod retention;
 mod scenarios;
 mod semconv;

@@ -272,6 +272,11 @@ impl Server<'_> {
 }
 
 impl Client {
+    /// Asks a service that is no glassbox.
+    pub const fn at(address: SocketAddr) -> Self {
+        Self { address }
+    }
+
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
@@ -339,11 +344,13 @@ impl Answer {
         let (head, body) = text.split_once("\r\n\r\n")?;
         let mut lines = head.lines();
         let status = lines.next()?.split(' ').nth(1)?.parse().ok()?;
-        let headers = lines
+        let headers: Vec<_> = lines
             .filter_map(|line| line.split_once(": "))
             .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
             .collect();
-        Some(Self { status, headers, body: body.to_owned() })
+        let in_chunks = headers.iter().any(|(name, value)| name == "transfer-encoding" && value == "chunked");
+        let body = if in_chunks { joined(body)? } else { body.to_owned() };
+        Some(Self { status, headers, body })
     }
 
     pub fn header(&self, name: &str) -> Option<&str> {
@@ -352,6 +359,20 @@ impl Answer {
 
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+/// The text of a body that came in chunks, each behind its length.
+fn joined(mut body: &str) -> Option<String> {
+    let mut text = String::new();
+    loop {
+        let (length, rest) = body.split_once("\r\n")?;
+        let length = usize::from_str_radix(length.trim(), 16).ok()?;
+        if length == 0 {
+            return Some(text);
+        }
+        text.push_str(rest.get(..length)?);
+        body = rest.get(length..)?.strip_prefix("\r\n")?;
     }
 }
 
