@@ -15,6 +15,7 @@ mod corpus;
 mod crash;
 mod dashboards;
 mod dependencies;
+mod deploy;
 mod docs;
 mod facts;
 mod faults;
