@@ -35,9 +35,10 @@ const ALERTS: [&str; 2] = ["GlassboxToolErrorRateHigh", "GlassboxSessionSuccessL
 
 const CONFIG: &str = "
 agents:
-  bank: {system_prompt: Hello., model: sums, language: en, tools: [txn_sum, card_block], task_types: [spending], limits: {token_budget: 50000}}
+  bank: {system_prompt: Hello., model: sums, fallback: spare, language: en, tools: [txn_sum, card_block], task_types: [spending], limits: {token_budget: 50000}}
 models:
   sums: {provider: scripted, script: sums.yaml}
+  spare: {provider: scripted, script: sums.yaml}
 tools:
   txn_sum: {builtin: txn_sum, scopes: [spending:read], timeout: 250ms}
   card_block: {builtin: card_block, scopes: [card:block]}

@@ -5,6 +5,7 @@
 
 mod alerting;
 mod alerts;
+mod check_models;
 mod circuits;
 mod cli;
 mod collector;
@@ -18,6 +19,7 @@ mod dependencies;
 mod deploy;
 mod docs;
 mod facts;
+mod fallback;
 mod faults;
 mod fuzz;
 mod journal_trouble;

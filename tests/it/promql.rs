@@ -15,12 +15,7 @@ use regex::{Captures, Regex};
 use serde_json::Value;
 
 /// Metrics that rules and dashboards already ask for, with what will bring them.
-pub const COMING: &[(&str, &[&str], &str)] = &[
-    ("glassbox_model_fallback_active", &["model"], "fallback models"),
-    ("glassbox_model_fallback_untested", &["model"], "fallback models"),
-    ("glassbox_model_fallbacks_total", &["model", "cause"], "fallback models"),
-    ("glassbox_cost_usd_total", &["model"], "prices of models"),
-];
+pub const COMING: &[(&str, &[&str], &str)] = &[("glassbox_cost_usd_total", &["model"], "prices of models")];
 
 /// What Prometheus itself makes.
 const OF_PROMETHEUS: &[(&str, &[&str])] = &[("up", &[]), ("ALERTS", &["alertname", "alertstate"])];
