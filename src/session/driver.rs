@@ -17,7 +17,7 @@ use crate::{
     },
     journal::SessionLog,
     machine::{Prompt, Step, budget::Allowance, decide, prompt::request, reply::settle_ids},
-    policy::{Entrance, ModelInput},
+    policy::{Entrance, MeteredCall, ModelInput},
 };
 
 /// What may reach a session from outside while it runs.
@@ -193,18 +193,19 @@ async fn ask_model(
 ) {
     let request = log.read(|state| request(state, prompt, purpose, allowance.max_tokens));
     let body = chosen.model.encode(&request);
-    let call = ModelCall {
+    let call = MeteredCall::new(ModelCall {
         step,
         purpose,
         model: chosen.model.info().clone(),
         estimated_input_tokens: allowance.estimated_input,
         max_tokens: allowance.max_tokens,
         body_hash: hash_of(&body),
-    };
+    });
+    let meter = call.meter.clone();
     let probe = chosen.entrance.as_ref().is_some_and(Entrance::is_probe);
     let input = ModelInput { model: chosen.model, request: &request, body: &body, timeout: chosen.timeout, probe };
     log.observe(call, |op| async move {
-        let mut end = agent.policy.call_model(log, op, input).await;
+        let mut end = agent.policy.call_model(log, op, input, &meter).await;
         if let Some(reply) = &mut end.reply {
             // Every tool call gets an id of its own before it enters the journal.
             log.read(|state| settle_ids(reply, step, state.call_ids()));
