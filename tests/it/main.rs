@@ -3,6 +3,8 @@
 #![allow(unreachable_pub, reason = "nothing here is reached from outside; modules share plain pub items")]
 #![allow(clippy::disallowed_methods, reason = "tests measure, read their own variables and start tasks as they like")]
 
+mod alerting;
+mod alerts;
 mod check_models;
 mod circuits;
 mod cli;
@@ -12,7 +14,9 @@ mod confirm_process;
 mod confirmations;
 mod corpus;
 mod crash;
+mod dashboards;
 mod dependencies;
+mod deploy;
 mod docs;
 mod facts;
 mod fallback;
@@ -29,6 +33,7 @@ mod own_tool;
 mod owners;
 mod policy;
 mod process;
+mod promql;
 mod real_models;
 mod real_parts;
 mod retention;
