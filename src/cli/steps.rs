@@ -98,6 +98,7 @@ impl Steps {
             | Fact::ToolAttemptStarted { .. }
             | Fact::ToolAttemptFinished { .. }
             | Fact::CircuitChanged(_)
+            | Fact::ToolDefinitionChanged(_)
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
             | Fact::SessionsErased { .. } => Vec::new(),

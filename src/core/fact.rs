@@ -5,6 +5,7 @@
 
 mod call;
 mod confirmation;
+mod definition;
 mod limit;
 mod session;
 
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 pub use self::{
     call::{AttemptEnd, CallPurpose, ModelCall, ModelCallEnd, ModelOutcome, Observation, ToolCallBegin, ToolCallEnd},
     confirmation::{ConfirmationEnd, ConfirmationRequest, Decision},
+    definition::DefinitionChange,
     limit::{HandoverCause, Limit, RateLimit},
     session::{
         EraseCause, Language, ModelInfo, PromptRef, SessionEnd, SessionStarted, SessionSummary, SpanLink, SuspendCause,
@@ -33,6 +35,9 @@ pub const JOURNAL_VERSION: u32 = 1;
 
 /// The name of [`Fact::CircuitChanged`], to find those of earlier processes by.
 pub const CIRCUIT_CHANGED: &str = "circuit_changed";
+
+/// The name of [`Fact::ToolDefinitionChanged`], to find those of earlier processes by.
+pub const TOOL_DEFINITION_CHANGED: &str = "tool_definition_changed";
 
 /// One fact at its place in a journal.
 #[derive(Clone, Debug, PartialEq)]
@@ -189,6 +194,9 @@ pub enum Fact {
     SessionFinished(Box<SessionEnd>),
     /// System journal: a circuit breaker moved, or an operator switched it.
     CircuitChanged(Box<CircuitChange>),
+    /// System journal: a server's tool was seen for the first time, or is defined otherwise than
+    /// when it was last seen.
+    ToolDefinitionChanged(Box<DefinitionChange>),
     /// System journal: a process opened the store.
     ProcessStarted {
         /// The version of glassbox.
@@ -234,6 +242,7 @@ impl Fact {
             Self::HandedOver { .. } => "handed_over",
             Self::SessionFinished(_) => "session_finished",
             Self::CircuitChanged(_) => CIRCUIT_CHANGED,
+            Self::ToolDefinitionChanged(_) => TOOL_DEFINITION_CHANGED,
             Self::ProcessStarted { .. } => "process_started",
             Self::ProcessStopped { .. } => "process_stopped",
             Self::SessionsErased { .. } => "sessions_erased",

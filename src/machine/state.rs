@@ -174,6 +174,7 @@ impl State {
             Fact::RateLimited { .. } | Fact::HandedOver { .. } => {}
             Fact::SessionFinished(end) => self.status = Some(end.status),
             Fact::CircuitChanged(_)
+            | Fact::ToolDefinitionChanged(_)
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
             | Fact::SessionsErased { .. } => {}

@@ -57,6 +57,7 @@ pub fn transcript(entries: &[Entry], prompt: &Prompt) -> Vec<Exchange> {
             | Fact::HandedOver { .. }
             | Fact::SessionFinished(_)
             | Fact::CircuitChanged(_)
+            | Fact::ToolDefinitionChanged(_)
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
             | Fact::SessionsErased { .. } => {}

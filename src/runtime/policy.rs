@@ -18,7 +18,8 @@ pub(super) fn circuits(config: &Config, own: &Own) -> BTreeSet<CircuitId> {
         None => CircuitId::tool(name),
     });
     let own = own.tools.iter().map(|own| own.registration.tool.spec().circuit_id());
-    configured.chain(own).chain(config.models.keys().map(CircuitId::model)).collect()
+    let servers = config.mcp_servers.keys().map(|name| CircuitId::group(format!("mcp:{name}")));
+    configured.chain(own).chain(servers).chain(config.models.keys().map(CircuitId::model)).collect()
 }
 
 pub(super) fn build(config: &Config, setup: &Setup, system: &SystemLog) -> Policy {

@@ -146,6 +146,7 @@ fn texts_of(fact: &Fact) -> [Option<BlobHash>; 3] {
         | Fact::LimitReached { .. }
         | Fact::HandedOver { .. }
         | Fact::SessionFinished(_)
+        | Fact::ToolDefinitionChanged(_)
         | Fact::ProcessStarted { .. }
         | Fact::ProcessStopped { .. }
         | Fact::SessionsErased { .. }

@@ -149,6 +149,7 @@ impl<I> Memory<I> {
             | Fact::HandedOver { .. }
             | Fact::SessionFinished(_)
             | Fact::CircuitChanged(_)
+            | Fact::ToolDefinitionChanged(_)
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
             | Fact::SessionsErased { .. } => {}
@@ -203,6 +204,7 @@ impl<I> Memory<I> {
             | Fact::LimitReached { .. }
             | Fact::HandedOver { .. }
             | Fact::CircuitChanged(_)
+            | Fact::ToolDefinitionChanged(_)
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
             | Fact::SessionsErased { .. } => {}

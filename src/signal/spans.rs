@@ -86,6 +86,7 @@ impl SpanFold {
         match &entry.fact {
             Fact::SessionStarted(_)
             | Fact::CircuitChanged(_)
+            | Fact::ToolDefinitionChanged(_)
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
             | Fact::SessionsErased { .. } => {}

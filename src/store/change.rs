@@ -81,6 +81,7 @@ impl<'a> Change<'a> {
             | Fact::LimitReached { .. }
             | Fact::HandedOver { .. }
             | Fact::CircuitChanged(_)
+            | Fact::ToolDefinitionChanged(_)
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
             | Fact::SessionsErased { .. } => {}

@@ -101,6 +101,7 @@ fn write_fact(hash: &KeyedHash, open: Option<&Open<Identity>>, session: SessionI
         | Fact::ToolCallStarted { .. }
         | Fact::ToolAttemptFinished { .. }
         | Fact::CircuitChanged(_)
+        | Fact::ToolDefinitionChanged(_)
         | Fact::ProcessStarted { .. }
         | Fact::ProcessStopped { .. }
         | Fact::SessionsErased { .. } => return None,

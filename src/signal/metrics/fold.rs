@@ -62,6 +62,7 @@ fn count_fact(series: &Series, open: Option<&Open<Arc<SessionSeries>>>, entry: &
         | Fact::ConfirmationDecided { .. }
         | Fact::ContextCompacted { .. }
         | Fact::HandedOver { .. }
+        | Fact::ToolDefinitionChanged(_)
         | Fact::ProcessStarted { .. }
         | Fact::ProcessStopped { .. } => {}
     }

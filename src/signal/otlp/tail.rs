@@ -68,6 +68,7 @@ impl Tail {
             | Fact::ContextCompacted { .. }
             | Fact::LimitReached { .. }
             | Fact::CircuitChanged(_)
+            | Fact::ToolDefinitionChanged(_)
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
             | Fact::SessionsErased { .. } => {}
