@@ -13,7 +13,7 @@ use futures_util::{
 use reqwest::header::{HeaderName, HeaderValue};
 use rmcp::{
     ClientHandler, RoleClient,
-    model::{ClientCapabilities, ClientConfig, Implementation},
+    model::{ClientCapabilities, ClientConfig, Implementation, ProtocolVersion},
     service::{NotificationContext, Peer, RunningService, RunningServiceCancellationToken, ServiceExt as _},
     transport::{
         StreamableHttpClientTransport, common::client_side_sse::ExponentialBackoff,
@@ -50,7 +50,8 @@ pub(super) struct Connection {
 impl ClientHandler for Ears {
     fn get_info(&self) -> ClientConfig {
         let ours = Implementation::new("glassbox", env!("CARGO_PKG_VERSION"));
-        ClientConfig::new(ClientCapabilities::default(), ours)
+        // The newest one that begins with this handshake.
+        ClientConfig::new(ClientCapabilities::default(), ours).with_protocol_version(ProtocolVersion::V_2025_11_25)
     }
 
     async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {

@@ -66,17 +66,15 @@ fn of_transport(server: &str, error: &(dyn Error + 'static)) -> Fault {
 }
 
 fn of_cause(who: &str, error: &(dyn Error + 'static)) -> Option<Fault> {
-    if let Some(status) = error.downcast_ref::<HttpStatusError>() {
-        let wait = status.retry_after.as_deref().and_then(|text| text.trim().parse().ok()).map(Duration::from_secs);
-        return Some(of_status(who, status.status, wait));
-    }
     if error.is::<AuthRequiredError>() || error.is::<InsufficientScopeError>() {
         return Some(Fault::new(FaultKind::Auth, format!("{who} refuses our credential")));
     }
-    if let Some(error) = error.downcast_ref::<reqwest::Error>() {
-        return Some(of_request(who, error));
-    }
     match error.downcast_ref::<StreamableHttpError<reqwest::Error>>()? {
+        StreamableHttpError::HttpStatus(HttpStatusError { status, retry_after, .. }) => {
+            let wait = retry_after.as_deref().and_then(|text| text.trim().parse().ok()).map(Duration::from_secs);
+            Some(of_status(who, *status, wait))
+        }
+        StreamableHttpError::Client(error) => Some(of_request(who, error)),
         StreamableHttpError::SessionExpired | StreamableHttpError::ReinitializationFailed(_) => {
             Some(Fault::new(FaultKind::Connection, format!("{who} no longer knows our session")))
         }

@@ -6,5 +6,6 @@ net.Server.prototype.listen = function (port, ...rest) {
   if (typeof port !== 'number' && typeof port !== 'string') return listen.call(this, port, ...rest);
   this.once('listening', () => console.error(`loopback port ${this.address().port}`));
   const done = rest.filter((one) => typeof one === 'function');
-  return listen.call(this, { port: Number(port), host: '127.0.0.1' }, ...done);
+  // Bound at once, as without a host: some ask for the port in the next line.
+  return listen.call(this, net._createServerHandle('127.0.0.1', Number(port), 4), ...done);
 };

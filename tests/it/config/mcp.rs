@@ -77,7 +77,7 @@ fn what_cannot_be_meant_is_told() {
             "7:42: mcp_servers.a.pin.t: must be sha256: and 64 hex digits, not \"00\"",
         ),
         (
-            "mcp_servers: {a: {command: [x]}, b: {command: [y], prefix: a_b}}",
+            "mcp_servers: {a: {command: [x]}, b: {command: [x], prefix: a_b}}",
             "7:60: mcp_servers.b.prefix: a_b and a_ of mcp_servers.a cannot be told apart; choose another",
         ),
         (

@@ -17,9 +17,15 @@ async fn life_of_a_client() {
     example::try_every_tool(&url, Path::new(&folder)).await.expect("a session");
 }
 
-/// Whether the suite is content with our client in this scenario.
-fn passes(scenario: &str) {
+/// Whether the suite is content with our client in this scenario, at the latest the last time: it
+/// also measures how long the client takes, which says nothing on a busy machine.
+fn passes(scenario: &str, times: usize) {
     let (Some(suite), Some(node)) = (part("mcp-conformance-0.1.16"), part("node-22")) else { return };
+    let tries: Vec<_> = (0..times).map_while(|_| judge(&suite, &node, scenario).err()).collect();
+    assert!(tries.len() < times, "{scenario}: {tries:#?}");
+}
+
+fn judge(suite: &Path, node: &Path, scenario: &str) -> Result<(), String> {
     let folder = tempfile::tempdir().expect("a folder");
     let this = std::env::current_exe().expect("this binary");
     let client = format!("{} mcp::conformance::life_of_a_client --exact --nocapture", this.display());
@@ -34,21 +40,20 @@ fn passes(scenario: &str) {
         .output()
         .expect("node");
     let text = String::from_utf8_lossy(&said.stdout).into_owned() + &String::from_utf8_lossy(&said.stderr);
-    assert!(said.status.success(), "{scenario}: {text}");
-    assert!(text.contains("0 failed"), "{scenario}: {text}");
+    if said.status.success() && text.contains("0 failed") { Ok(()) } else { Err(text) }
 }
 
 #[test]
 fn initialize_conforms() {
-    passes("initialize");
+    passes("initialize", 1);
 }
 
 #[test]
 fn tools_call_conforms() {
-    passes("tools_call");
+    passes("tools_call", 1);
 }
 
 #[test]
 fn sse_retry_conforms() {
-    passes("sse-retry");
+    passes("sse-retry", 3);
 }

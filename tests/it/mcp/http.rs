@@ -94,7 +94,8 @@ fn answer(id: &Value, result: Value) -> Response {
 
 fn yaml(url: &str) -> String {
     format!(
-        "  fake:\n    url: {url}\n    headers: {{Authorization: Bearer demo-token}}\n    effect: read\n    timeout: 1s\n"
+        "  fake:\n    url: {url}\n    headers: {{Authorization: Bearer demo-token}}\n    effect: read\n    timeout: 1s\n\
+         circuit_breaker: {{min_calls: 1000}}\n"
     )
 }
 
@@ -144,11 +145,19 @@ async fn an_answer_that_answers_nothing_is_not_waited_for_and_the_way_is_made_an
 }
 
 #[tokio::test]
-async fn a_server_that_nobody_listens_for_is_down_and_says_why() {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let url = format!("http://{}/mcp", listener.local_addr().expect("an address"));
-    drop(listener);
+async fn a_server_that_nobody_listens_for_is_down_and_says_so() {
+    let (url, _) = serve().await;
     let world = World::new(&yaml(&url));
-    assert_eq!(world.call("fake_echo", json!({"text": "a"})).await.outcome, ToolOutcome::UnknownTool);
+    world.call("fake_echo", json!({"text": "a"})).await;
+    let store = world.stop().await;
+
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let nobody = format!("http://{}/mcp", listener.local_addr().expect("an address"));
+    drop(listener);
+    let world = World::on(store, &yaml(&nobody));
+    let end = world.call("fake_echo", json!({"text": "a"})).await;
+    let expected = "Error: fake_echo failed (connection: the MCP server fake is not there: it cannot be reached). \
+                    Try something else or answer with what you know.";
+    assert_eq!(told(&end), (ToolOutcome::Failed, expected));
     world.stop().await;
 }

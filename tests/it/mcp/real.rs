@@ -46,15 +46,10 @@ fn node(folder: &Path, server: &str, arguments: &[&str]) -> String {
 }
 
 /// A server from PyPI, as a command with its folder.
-fn python(folder: &Path, module: &str, arguments: &[&str]) -> String {
-    let mut command = vec![
-        "python3",
-        "-c",
-        "import sys, runpy; sys.argv[0] = sys.argv.pop(1); runpy.run_module(sys.argv[0], run_name='__main__')",
-        module,
-    ];
-    command.extend(arguments);
-    format!("command: {}\nenv: {{PYTHONPATH: {}}}", json!(command), json!(folder))
+fn python(folder: &Path, server: &str, arguments: &[&str]) -> String {
+    let mut command = vec![json!("python3"), json!(folder.join("bin").join(format!("mcp-server-{server}")))];
+    command.extend(arguments.iter().map(|argument| json!(argument)));
+    format!("command: {}\nenv: {{PYTHONPATH: {}}}", Value::Array(command), json!(folder))
 }
 
 /// One session: the server's lines of configuration, the calls that the model asks for, and what
@@ -159,7 +154,7 @@ async fn time_is_told_and_a_zone_that_does_not_exist_is_an_error() {
         ("convert_time", json!({"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Almaty"})),
         ("get_current_time", json!({"timezone": "Nowhere/Land"})),
     ];
-    let (_, ends) = session(&python(&folder, "mcp_server_time", &[]), &calls).await;
+    let (_, ends) = session(&python(&folder, "time", &[]), &calls).await;
     assert!(ends[0].outcome == ToolOutcome::Ok && ends[0].observation.content.contains("T17:00:00+05:00"), "{ends:?}");
     assert!(ends[1].outcome.is_error() && ends[1].observation.content.contains("Nowhere/Land"), "{ends:?}");
 }
@@ -172,7 +167,7 @@ async fn git_shows_a_log() {
         "git init -q && git -c user.name=t -c user.email=t@example.org commit -q --allow-empty -m 'the first'";
     let made = Command::new("sh").args(["-c", commands]).current_dir(files.path()).status().expect("git");
     assert!(made.success());
-    let told = read(&python(&folder, "mcp_server_git", &[]), &[("git_log", json!({"repo_path": files.path()}))]).await;
+    let told = read(&python(&folder, "git", &[]), &[("git_log", json!({"repo_path": files.path()}))]).await;
     assert!(told[0].contains("the first"), "{told:?}");
 }
 
@@ -181,7 +176,7 @@ async fn sqlite_writes_and_reads_a_table() {
     let Some(folder) = part("mcp-python-sqlite-2025.4.25") else { return };
     let files = tempfile::tempdir().expect("a folder");
     let file = files.path().join("bank.db");
-    let server = python(&folder, "mcp_server_sqlite", &["--db-path", file.to_str().expect("UTF-8")]);
+    let server = python(&folder, "sqlite", &["--db-path", file.to_str().expect("UTF-8")]);
     let calls = [
         ("create_table", json!({"query": "CREATE TABLE t (sum INTEGER)"})),
         ("write_query", json!({"query": "INSERT INTO t VALUES (2300), (2700)"})),
