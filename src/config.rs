@@ -305,7 +305,7 @@ mod tests {
         all.auth.default_principal.attributes.clear();
         all.models.retain(|name, _| name == "bank");
         all.mcp_servers.clear();
-        all.agents.values_mut().for_each(|agent| agent.prompt_version = None);
+        all.agents.values_mut().for_each(|agent| (agent.prompt_version, agent.fallback) = (None, None));
         for tool in all.tools.values_mut() {
             (tool.description, tool.circuit, tool.max_concurrent) = (None, None, None);
             tool.roles.clear();

@@ -6,6 +6,7 @@
 mod call;
 mod confirmation;
 mod definition;
+mod fallback;
 mod limit;
 mod session;
 
@@ -15,6 +16,7 @@ pub use self::{
     call::{AttemptEnd, CallPurpose, ModelCall, ModelCallEnd, ModelOutcome, Observation, ToolCallBegin, ToolCallEnd},
     confirmation::{ConfirmationEnd, ConfirmationRequest, Decision},
     definition::DefinitionChange,
+    fallback::FallbackCause,
     limit::{HandoverCause, Limit, RateLimit},
     session::{
         EraseCause, Language, ModelInfo, PromptRef, SessionEnd, SessionStarted, SessionSummary, SpanLink, SuspendCause,
@@ -23,7 +25,7 @@ pub use self::{
 };
 use super::{
     circuit::CircuitChange,
-    id::{SpanId, StreamId},
+    id::{BlobHash, SpanId, StreamId},
     outcome::ToolOutcome,
     sensitive::Sensitive,
     spec::Effect,
@@ -38,6 +40,8 @@ pub const CIRCUIT_CHANGED: &str = "circuit_changed";
 
 /// The name of [`Fact::ToolDefinitionChanged`], to find those of earlier processes by.
 pub const TOOL_DEFINITION_CHANGED: &str = "tool_definition_changed";
+/// The name of [`Fact::ModelChecked`], to find those of earlier processes by.
+pub const MODEL_CHECKED: &str = "model_checked";
 
 /// One fact at its place in a journal.
 #[derive(Clone, Debug, PartialEq)]
@@ -107,6 +111,17 @@ pub enum Fact {
         op: SpanId,
         /// How it ended.
         end: Box<ModelCallEnd>,
+    },
+    /// The next model call goes to the fallback and not to the agent's own model.
+    ModelFallback {
+        /// The step of that call.
+        step: u32,
+        /// The configured model that is not asked, or not again.
+        from: String,
+        /// The configured model that is asked instead.
+        to: String,
+        /// Why.
+        cause: FallbackCause,
     },
     /// A tool call that the model asked for began; opens its span.
     ToolCallStarted {
@@ -197,6 +212,24 @@ pub enum Fact {
     /// System journal: a server's tool was seen for the first time, or is defined otherwise than
     /// when it was last seen.
     ToolDefinitionChanged(Box<DefinitionChange>),
+    /// System journal: a model that has a fallback is given up for a while, or taken back.
+    PrimaryChanged {
+        /// The configured model.
+        model: String,
+        /// Whether calls go straight to the fallback from now on.
+        down: bool,
+    },
+    /// System journal: somebody tried whether a model takes an agent's tool definitions.
+    ModelChecked {
+        /// The configured model.
+        model: String,
+        /// The name that the provider knows.
+        request_model: String,
+        /// The hash of the definitions, all of the agent's.
+        tools_hash: BlobHash,
+        /// Whether it took them.
+        ok: bool,
+    },
     /// System journal: a process opened the store.
     ProcessStarted {
         /// The version of glassbox.
@@ -230,6 +263,7 @@ impl Fact {
             Self::ModelAttemptStarted { .. } => "model_attempt_started",
             Self::ModelAttemptFinished { .. } => "model_attempt_finished",
             Self::ModelCallFinished { .. } => "model_call_finished",
+            Self::ModelFallback { .. } => "model_fallback",
             Self::ToolCallStarted { .. } => "tool_call_started",
             Self::ToolAttemptStarted { .. } => "tool_attempt_started",
             Self::ToolAttemptFinished { .. } => "tool_attempt_finished",
@@ -243,6 +277,8 @@ impl Fact {
             Self::SessionFinished(_) => "session_finished",
             Self::CircuitChanged(_) => CIRCUIT_CHANGED,
             Self::ToolDefinitionChanged(_) => TOOL_DEFINITION_CHANGED,
+            Self::PrimaryChanged { .. } => "primary_changed",
+            Self::ModelChecked { .. } => MODEL_CHECKED,
             Self::ProcessStarted { .. } => "process_started",
             Self::ProcessStopped { .. } => "process_stopped",
             Self::SessionsErased { .. } => "sessions_erased",

@@ -12,7 +12,7 @@ use crate::{
     core::{Model, Tool, circuit::CircuitId, fact::ModelInfo},
     model::{self, Anthropic, OpenAi, Scripted},
     policy::Policy,
-    session::Agent,
+    session::{Agent, Fallback},
     tool::{self, Bank, Overrides, Registration, ToolSet},
 };
 
@@ -106,15 +106,21 @@ fn build_agent(
     agent: &config::Agent,
     tools: ToolSet,
 ) -> Agent {
-    let configured = config.models.get(&agent.model).expect("the configuration checks that the model is declared");
+    let model = |name: &String| {
+        let configured = config.models.get(name).expect("the configuration checks that models are declared");
+        (own.model(name).unwrap_or(&models[name]).clone(), configured.timeout)
+    };
+    let (own_model, model_timeout) = model(&agent.model);
+    let fallback = agent.fallback.as_ref().map(model).map(|(model, timeout)| Fallback { model, timeout });
     Agent {
         name: name.to_owned(),
         system_prompt: agent.system_prompt.as_str().into(),
         prompt_version: agent.prompt_version.clone(),
         language: agent.language,
         limits: agent.limits.clone(),
-        model: own.model(&agent.model).unwrap_or(&models[&agent.model]).clone(),
-        model_timeout: configured.timeout,
+        model: own_model,
+        model_timeout,
+        fallback,
         tools,
         policy: policy.clone(),
         task_types: agent.task_types.clone(),

@@ -148,8 +148,11 @@ impl<I> Memory<I> {
             | Fact::LimitReached { .. }
             | Fact::HandedOver { .. }
             | Fact::SessionFinished(_)
+            | Fact::ModelFallback { .. }
             | Fact::CircuitChanged(_)
             | Fact::ToolDefinitionChanged(_)
+            | Fact::PrimaryChanged { .. }
+            | Fact::ModelChecked { .. }
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
             | Fact::SessionsErased { .. } => {}
@@ -203,8 +206,11 @@ impl<I> Memory<I> {
             | Fact::ContextCompacted { .. }
             | Fact::LimitReached { .. }
             | Fact::HandedOver { .. }
+            | Fact::ModelFallback { .. }
             | Fact::CircuitChanged(_)
             | Fact::ToolDefinitionChanged(_)
+            | Fact::PrimaryChanged { .. }
+            | Fact::ModelChecked { .. }
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
             | Fact::SessionsErased { .. } => {}

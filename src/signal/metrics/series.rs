@@ -15,6 +15,7 @@ use prometheus::{
 use super::{
     MetricLabels,
     catalogue::{self as c, Family, Kind},
+    fallbacks::Fallbacks,
 };
 use crate::{
     core::{
@@ -75,6 +76,7 @@ pub(super) struct Series {
     models: HashMap<String, Arc<ModelSeries>>,
     circuits: RwLock<HashMap<CircuitId, [CircuitSeries; 3]>>,
     pub(super) sessions_active: IntGauge,
+    pub(super) fallbacks: Fallbacks,
 }
 
 /// Of one state of one circuit breaker.
@@ -162,7 +164,8 @@ impl Series {
         let unknown_tool = Arc::new(families.tool(UNKNOWN));
         let sessions_active = gauge(registry, &c::SESSIONS_ACTIVE)?;
         let (tools, circuits) = (RwLock::default(), RwLock::default());
-        let series = Self { families, sessions, tools, unknown_tool, models, circuits, sessions_active };
+        let fallbacks = Fallbacks::new(registry, labels)?;
+        let series = Self { families, sessions, tools, unknown_tool, models, circuits, sessions_active, fallbacks };
         series.declare(&labels.tools, &labels.circuits);
         Ok(series)
     }
@@ -329,7 +332,7 @@ pub(super) fn histograms(registry: &Registry, family: &Family) -> Result<Histogr
 }
 
 /// Makes a family of gauges.
-fn gauges(registry: &Registry, family: &Family) -> Result<IntGaugeVec, prometheus::Error> {
+pub(super) fn gauges(registry: &Registry, family: &Family) -> Result<IntGaugeVec, prometheus::Error> {
     let made = IntGaugeVec::new(Opts::new(family.name, family.meaning), family.labels)?;
     registry.register(Box::new(made.clone()))?;
     Ok(made)
