@@ -5,6 +5,7 @@
 
 mod call;
 mod confirmation;
+mod definition;
 mod fallback;
 mod limit;
 mod session;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 pub use self::{
     call::{AttemptEnd, CallPurpose, ModelCall, ModelCallEnd, ModelOutcome, Observation, ToolCallBegin, ToolCallEnd},
     confirmation::{ConfirmationEnd, ConfirmationRequest, Decision},
+    definition::DefinitionChange,
     fallback::FallbackCause,
     limit::{HandoverCause, Limit, RateLimit},
     session::{
@@ -36,6 +38,8 @@ pub const JOURNAL_VERSION: u32 = 1;
 /// The name of [`Fact::CircuitChanged`], to find those of earlier processes by.
 pub const CIRCUIT_CHANGED: &str = "circuit_changed";
 
+/// The name of [`Fact::ToolDefinitionChanged`], to find those of earlier processes by.
+pub const TOOL_DEFINITION_CHANGED: &str = "tool_definition_changed";
 /// The name of [`Fact::ModelChecked`], to find those of earlier processes by.
 pub const MODEL_CHECKED: &str = "model_checked";
 
@@ -211,6 +215,9 @@ pub enum Fact {
     SessionFinished(Box<SessionEnd>),
     /// System journal: a circuit breaker moved, or an operator switched it.
     CircuitChanged(Box<CircuitChange>),
+    /// System journal: a server's tool was seen for the first time, or is defined otherwise than
+    /// when it was last seen.
+    ToolDefinitionChanged(Box<DefinitionChange>),
     /// System journal: a model that has a fallback is given up for a while, or taken back.
     PrimaryChanged {
         /// The configured model.
@@ -276,6 +283,7 @@ impl Fact {
             Self::HandedOver { .. } => "handed_over",
             Self::SessionFinished(_) => "session_finished",
             Self::CircuitChanged(_) => CIRCUIT_CHANGED,
+            Self::ToolDefinitionChanged(_) => TOOL_DEFINITION_CHANGED,
             Self::PrimaryChanged { .. } => "primary_changed",
             Self::ModelChecked { .. } => MODEL_CHECKED,
             Self::ProcessStarted { .. } => "process_started",

@@ -24,6 +24,7 @@ mod faults;
 mod fuzz;
 mod journal_trouble;
 mod live_answer;
+mod mcp;
 mod mcp_schemas;
 mod models;
 mod origin;
