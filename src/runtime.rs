@@ -18,6 +18,7 @@ mod retention;
 mod setup;
 mod signals;
 mod spawn;
+mod tools;
 mod waiting;
 
 use std::{
@@ -164,7 +165,7 @@ impl Runtime {
         let journal = Journal::new(writer, setup.clock.clone(), process);
         let system = SystemLog::begin(&journal);
         let policy = Arc::new(policy::build(config, &setup, &system));
-        let agents = agents::build(config, &setup.data_dir, &setup.own, &policy)?;
+        let agents = agents::build(config, &setup, &policy)?;
         system.record(Fact::ProcessStarted {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             surface: setup.surface.to_owned(),

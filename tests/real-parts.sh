@@ -5,11 +5,14 @@
 set -euo pipefail
 
 # command -> Debian package
-parts=(promtool:prometheus script:bsdutils strace:strace)
+parts=(promtool:prometheus script:bsdutils strace:strace initdb:postgresql)
+
+# Debian keeps the programs of Postgres out of PATH.
+have() { command -v "$1" >/dev/null || compgen -G "/usr/lib/postgresql/*/bin/$1" >/dev/null; }
 
 missing=()
 for part in "${parts[@]}"; do
-    command -v "${part%%:*}" >/dev/null || missing+=("$part")
+    have "${part%%:*}" || missing+=("$part")
 done
 [ ${#missing[@]} -eq 0 ] && exit 0
 
@@ -23,6 +26,6 @@ if command -v apt-get >/dev/null && [ "$(id -u)" -eq 0 ]; then
 fi
 
 for part in "${missing[@]}"; do
-    command -v "${part%%:*}" >/dev/null ||
+    have "${part%%:*}" ||
         echo "SKIP: ${part%%:*} is missing (Debian package ${part##*:}); the tests that need it will say so"
 done

@@ -1,4 +1,4 @@
-//! `agents`, `models` and `tools`: who does what with which means.
+//! `agents`, and what a model is: who answers, and who thinks.
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
@@ -8,9 +8,8 @@ use super::{
 };
 use crate::{
     core::{
-        Effect, Limits,
+        Limits,
         fact::{Language, ModelInfo},
-        spec::{Confirm, DEFAULT_CONFIRM_EXPIRES, DEFAULT_TOOL_TIMEOUT},
     },
     model::{Access, openai::MaxTokensKey},
 };
@@ -69,40 +68,6 @@ pub enum Script {
     File(PathBuf),
 }
 
-/// A tool as configured.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Tool {
-    /// The code behind it.
-    pub builtin: Builtin,
-    /// What the model is told of it, where it differs from the built-in text.
-    pub description: Option<String>,
-    /// What a call changes.
-    pub effect: Effect,
-    /// Whether a person must agree.
-    pub confirm: Confirm,
-    /// How long a person may take to agree.
-    pub confirm_expires: Duration,
-    /// Time of one attempt.
-    pub timeout: Duration,
-    /// Scopes that the principal must hold.
-    pub scopes: Vec<String>,
-    /// Roles of which the principal must hold one; none is no condition.
-    pub roles: Vec<String>,
-    /// The circuit breaker that it shares with others that name it; its own if none is named.
-    pub circuit: Option<String>,
-    /// Attempts that run at once, by all sessions together; none is no limit.
-    pub max_concurrent: Option<u32>,
-}
-
-/// The tools that are a part of the program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Builtin {
-    /// The customer's spending for one category and month.
-    TxnSum,
-    /// Blocks the customer's card.
-    CardBlock,
-}
-
 impl Agent {
     /// The kind of a task that names none: `other` where it is declared, else the first.
     pub fn default_task_type(&self) -> &str {
@@ -151,33 +116,6 @@ impl Provider {
     }
 }
 
-impl Builtin {
-    /// Every one, with its word in configuration.
-    pub const ALL: [(&'static str, Self); 2] = [("txn_sum", Self::TxnSum), ("card_block", Self::CardBlock)];
-
-    /// The word in configuration.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::TxnSum => "txn_sum",
-            Self::CardBlock => "card_block",
-        }
-    }
-
-    const fn effect(self) -> Effect {
-        match self {
-            Self::TxnSum => Effect::Read,
-            Self::CardBlock => Effect::Unsafe,
-        }
-    }
-
-    const fn confirm(self) -> Confirm {
-        match self {
-            Self::TxnSum => Confirm::Never,
-            Self::CardBlock => Confirm::AskCustomer,
-        }
-    }
-}
-
 pub(super) fn read_agents(root: &Section<'_>) -> BTreeMap<String, Agent> {
     let (models, tools) = (root.names("models"), root.names("tools"));
     let entries = root.named("agents", label_name);
@@ -185,10 +123,6 @@ pub(super) fn read_agents(root: &Section<'_>) -> BTreeMap<String, Agent> {
         root.wrong("agents", "must declare at least one agent");
     }
     entries.into_iter().map(|(name, section)| (name, read_agent(&section, &models, &tools))).collect()
-}
-
-pub(super) fn read_tools(root: &Section<'_>) -> BTreeMap<String, Tool> {
-    root.named("tools", tool_name).into_iter().map(|(name, section)| (name, read_tool(&section))).collect()
 }
 
 /// Names of agents and task types are label values and parts of paths.
@@ -203,15 +137,6 @@ pub(super) fn label_name(name: &str) -> Read<()> {
     // Two underscores stand for one level down in the names of variables.
     if name.contains("__") || name.len() > 64 {
         return Err("must have at most 64 characters and no two underscores in a row".to_owned());
-    }
-    Ok(())
-}
-
-/// Names of tools go to providers, all of which take these characters.
-pub(super) fn tool_name(name: &str) -> Read<()> {
-    let fits = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
-    if !fits || name.is_empty() || name.len() > 64 {
-        return Err("must be 1 to 64 letters, digits, _ and -, for providers take no others".to_owned());
     }
     Ok(())
 }
@@ -256,30 +181,5 @@ fn read_limits(section: &Section<'_>) -> Limits {
         max_parallel_tools: section
             .get("max_parallel_tools", scalar::whole(1..=256))
             .unwrap_or(preset.max_parallel_tools),
-    }
-}
-
-fn read_tool(section: &Section<'_>) -> Tool {
-    let builtin = section.need("builtin", scalar::word(&Builtin::ALL)).unwrap_or(Builtin::TxnSum);
-    let effects = [Effect::Read, Effect::Idempotent, Effect::Unsafe].map(|effect| (effect.label(), effect));
-    let confirms = Confirm::ALL.map(|confirm| (confirm.label(), confirm));
-    let (second, month) = (Duration::from_secs(1), Duration::from_secs(30 * 86_400));
-    let (shortest, longest) = (Duration::from_millis(1), Duration::from_secs(600));
-    Tool {
-        builtin,
-        description: section.get("description", scalar::text),
-        effect: section.get("effect", scalar::word(&effects)).unwrap_or(builtin.effect()),
-        confirm: section.get("confirm", scalar::word(&confirms)).unwrap_or(builtin.confirm()),
-        confirm_expires: section
-            .get("confirm_expires", scalar::duration(second, month))
-            .unwrap_or(DEFAULT_CONFIRM_EXPIRES),
-        timeout: section.get("timeout", scalar::duration(shortest, longest)).unwrap_or(DEFAULT_TOOL_TIMEOUT),
-        scopes: section.list("scopes", scalar::text).unwrap_or_default(),
-        roles: section.list("roles", super::service::role).unwrap_or_default(),
-        circuit: section.get("circuit", |node| {
-            let name = scalar::text(node)?;
-            label_name(&name).map(|()| name)
-        }),
-        max_concurrent: section.get("max_concurrent", scalar::whole(1..=1_000_000)),
     }
 }

@@ -1,23 +1,15 @@
-//! Builds models, tools and agents from the configuration.
+//! Builds models and agents from the configuration.
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
-use super::{Own, OwnTool, Refused, SystemClock};
+use super::{Own, Refused, Setup, SystemClock, tools};
 use crate::{
     config::{self, Config},
-    core::{Model, Tool, fact::ModelInfo},
+    core::{Model, fact::ModelInfo},
     model::{self, Anthropic, OpenAi, Scripted},
     policy::Policy,
     session::Agent,
-    tool::{self, Bank, Overrides, Registration, Registry},
 };
-
-/// The file of the demo bank inside the data folder.
-const BANK_FILE: &str = "bank.sqlite";
 
 /// What is wrong with an agent's parts.
 #[derive(Debug, thiserror::Error)]
@@ -60,7 +52,7 @@ pub enum Error {
     },
     /// A tool is wrong.
     #[error(transparent)]
-    Tools(#[from] tool::Error),
+    Tools(#[from] tools::Error),
 }
 
 /// The agents by name.
@@ -70,9 +62,10 @@ pub(super) struct Agents {
 }
 
 /// Builds everything that the configured agents need.
-pub(super) fn build(config: &Config, data_dir: &Path, own: &Own, policy: &Arc<Policy>) -> Result<Agents, Error> {
+pub(super) fn build(config: &Config, setup: &Setup, policy: &Arc<Policy>) -> Result<Agents, Error> {
+    let own = &setup.own;
     check_own(config, own)?;
-    let registry = registry(config, data_dir, own)?;
+    let registry = tools::registry(config, setup)?;
     let models = build_models(config)?;
     let mut by_name = BTreeMap::new();
     for (name, agent) in &config.agents {
@@ -85,7 +78,9 @@ pub(super) fn build(config: &Config, data_dir: &Path, own: &Own, policy: &Arc<Po
             limits: agent.limits.clone(),
             model: own.model(&agent.model).unwrap_or(&models[&agent.model]).clone(),
             model_timeout: configured.timeout,
-            tools: registry.subset(agent.tools.iter().map(String::as_str).chain(own.tools_of(name)))?,
+            tools: registry
+                .subset(agent.tools.iter().map(String::as_str).chain(own.tools_of(name)))
+                .map_err(tools::Error::from)?,
             policy: policy.clone(),
             task_types: agent.task_types.clone(),
             default_task_type: agent.default_task_type().to_owned(),
@@ -151,32 +146,6 @@ fn build_scripted(name: &str, info: ModelInfo, script: &config::Script) -> Resul
         })?,
     };
     Scripted::from_yaml(info, &text).map_err(|source| Error::Script { model: name.to_owned(), source })
-}
-
-fn registry(config: &Config, data_dir: &Path, own: &Own) -> Result<Registry, Error> {
-    let bank = Bank::at(data_dir.join(BANK_FILE));
-    let registrations = config.tools.iter().map(|(name, tool)| Registration::new(build_tool(&bank, name, tool)));
-    let own = own.tools.iter().map(|OwnTool { registration, .. }| registration.clone());
-    Ok(Registry::new(registrations.chain(own).collect())?)
-}
-
-fn build_tool(bank: &Bank, name: &str, config: &config::Tool) -> Arc<dyn Tool> {
-    let overrides = Overrides {
-        name: Some(name.to_owned()),
-        description: config.description.clone(),
-        effect: Some(config.effect),
-        confirm: Some(config.confirm),
-        confirm_expires: Some(config.confirm_expires),
-        timeout: Some(config.timeout),
-        scopes: Some(config.scopes.clone()),
-        roles: Some(config.roles.clone()),
-        circuit: config.circuit.clone(),
-        max_concurrent: config.max_concurrent,
-    };
-    match config.builtin {
-        config::Builtin::TxnSum => Arc::new(bank.txn_sum(overrides)),
-        config::Builtin::CardBlock => Arc::new(bank.card_block(overrides)),
-    }
 }
 
 impl Agents {

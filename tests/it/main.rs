@@ -17,6 +17,7 @@ mod facts;
 mod faults;
 mod fuzz;
 mod journal_trouble;
+mod kinds;
 mod mcp_schemas;
 mod models;
 mod origin;
