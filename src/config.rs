@@ -300,7 +300,7 @@ mod tests {
         all.rate_limits.tools.clear();
         all.auth.default_principal.attributes.clear();
         all.models.retain(|name, _| name == "bank");
-        all.agents.values_mut().for_each(|agent| agent.prompt_version = None);
+        all.agents.values_mut().for_each(|agent| (agent.prompt_version, agent.fallback) = (None, None));
         all.tools.retain(|name, _| plain.tools.contains_key(name));
         for tool in all.tools.values_mut() {
             (tool.circuit, tool.max_concurrent) = (None, None);

@@ -10,13 +10,16 @@ pub mod compaction;
 pub mod decide;
 pub mod ending;
 pub mod explanation;
+pub mod primary;
 pub mod prompt;
 pub mod repeats;
 pub mod reply;
 pub mod retry;
+pub mod route;
 pub mod state;
 pub mod transcript;
 
 pub use decide::{Step, Surroundings, decide};
 pub use prompt::Prompt;
+pub use route::{Asked, Fallback};
 pub use state::State;

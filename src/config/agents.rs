@@ -25,6 +25,8 @@ pub struct Agent {
     pub language: Language,
     /// The name of its model, a key of `models`.
     pub model: String,
+    /// The name of the model that is asked where that one does not answer, another key of `models`.
+    pub fallback: Option<String>,
     /// The names of its tools, keys of `tools`.
     pub tools: Vec<String>,
     /// Where its sessions are stopped.
@@ -150,11 +152,17 @@ fn read_agent(section: &Section<'_>, models: &[String], tools: &[String]) -> Age
     if task_types.as_ref().is_some_and(Vec::is_empty) {
         section.wrong("task_types", "must name at least one kind of task, such as [other]");
     }
+    let model = section.need("model", scalar::name_of(models, "a model under models")).unwrap_or_default();
+    let fallback = section.get("fallback", scalar::name_of(models, "a model under models"));
+    if fallback.as_ref() == Some(&model) {
+        section.wrong("fallback", "must be another model than model");
+    }
     Agent {
         system_prompt: section.need("system_prompt", scalar::text).unwrap_or_default(),
         prompt_version: section.get("prompt_version", scalar::text),
         language: section.get("language", scalar::word(&languages)).unwrap_or_default(),
-        model: section.need("model", scalar::name_of(models, "a model under models")).unwrap_or_default(),
+        model,
+        fallback,
         tools: section.list("tools", scalar::name_of(tools, "a tool under tools")).unwrap_or_default(),
         limits: read_limits(&section.section("limits")),
         task_types: task_types.unwrap_or_else(|| vec!["other".to_owned()]),

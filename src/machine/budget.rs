@@ -1,7 +1,7 @@
 //! Whether the next model call fits: the context window and the token budget, before the call.
 
 use super::{prompt::Prompt, state::State};
-use crate::core::fact::Limit;
+use crate::core::fact::{Limit, ModelInfo};
 
 /// A call that fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,13 +12,13 @@ pub struct Allowance {
     pub max_tokens: u64,
 }
 
-/// What the next call may use.
+/// What the next call may use, if it asks this model.
 ///
 /// # Errors
 /// The limit that forbids it, with the estimate that does not fit.
-pub fn allow(state: &State, prompt: &Prompt) -> Result<Allowance, (Limit, u64)> {
+pub fn allow(state: &State, prompt: &Prompt, model: &ModelInfo) -> Result<Allowance, (Limit, u64)> {
     let estimated_input = state.estimate_input(prompt);
-    let (limits, model) = (state.limits(), state.model());
+    let limits = state.limits();
     let window = model.context_window;
     if share(estimated_input, window) >= limits.context_ratio {
         return Err((Limit::ContextWindow, estimated_input));

@@ -2,17 +2,16 @@
 //! its result stay together, the task and the last step stay whole.
 
 use super::{budget::share, prompt::Prompt, state::State};
-use crate::core::{Fact, Message, message::estimate_tokens};
+use crate::core::{Fact, Message, fact::ModelInfo, message::estimate_tokens};
 
 /// Share of the threshold that a compaction goes down to, so that the next step does not need
 /// the next one.
 const TARGET: f64 = 0.75;
 
-/// The fact that makes room for the next call, if leaving out results is enough; a compaction
+/// The fact that makes room for the next call of this model, if leaving out results is enough; a compaction
 /// that is not enough is not begun.
-pub fn plan(state: &State, prompt: &Prompt) -> Option<Fact> {
-    let (before, window, ratio) =
-        (state.estimate_input(prompt), state.model().context_window, state.limits().context_ratio);
+pub fn plan(state: &State, prompt: &Prompt, model: &ModelInfo) -> Option<Fact> {
+    let (before, window, ratio) = (state.estimate_input(prompt), model.context_window, state.limits().context_ratio);
     let (mut after, mut calls) = (before, Vec::new());
     for (call_id, content) in old_results(state.history()) {
         if share(after, window) < ratio * TARGET {

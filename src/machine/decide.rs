@@ -5,6 +5,7 @@ use super::{
     compaction,
     ending::end,
     prompt::Prompt,
+    route::{self, Asked, Fallback},
     state::{Confirmation, State},
 };
 use crate::core::{
@@ -24,6 +25,8 @@ pub enum Step {
         step: u32,
         /// Why.
         purpose: CallPurpose,
+        /// Which of the agent's models.
+        asked: Asked,
         /// What it may use.
         allowance: Allowance,
     },
@@ -31,6 +34,8 @@ pub enum Step {
     RunTools(Vec<ToolCall>),
     /// Record that old results are left out of the history, to make room for the next call.
     Compact(Fact),
+    /// Record that the next call goes to the fallback; it is fitted to that model then.
+    FallBack(Fact),
     /// Stop until a person has decided on the calls that wait; all others have their results.
     AwaitConfirmation,
     /// Record these facts, the last of which ends the session.
@@ -41,30 +46,32 @@ pub enum Step {
 
 /// What the decision must know besides the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Surroundings {
+pub struct Surroundings<'a> {
     /// Now.
     pub now: Timestamp,
     /// Whether every tool of the agent is unavailable: the circuit of each is open.
     pub tools_unavailable: bool,
+    /// The fallback of the agent, if it has one.
+    pub fallback: Option<Fallback<'a>>,
 }
 
 /// Decides. The order is the order of precedence: what ends a session for good stands first,
 /// an answer that is there wins over every limit, and limits are asked before anything is begun.
-pub fn decide(state: &State, prompt: &Prompt, around: Surroundings) -> Step {
+pub fn decide(state: &State, prompt: &Prompt, around: Surroundings<'_>) -> Step {
     let now = around.now;
     match state.status() {
         None => return Step::Stop,
         Some(status) if status.is_final() => return Step::Stop,
         Some(_) => {}
     }
-    if let Some(ending) = ending(state, now) {
+    if let Some(ending) = ending(state, around) {
         return Step::Finish(ending.facts(state, now));
     }
     let waits = |call: &&ToolCall| state.confirmation(&call.id).is_some_and(Confirmation::waits);
     let (waiting, calls): (Vec<_>, Vec<_>) = state.unanswered_calls().partition(waits);
     let out_of_steps = state.steps() >= state.limits().max_iterations;
     if out_of_steps {
-        return wrap_up(state, prompt, now);
+        return wrap_up(state, prompt, around);
     }
     if !calls.is_empty() {
         return Step::RunTools(calls.into_iter().cloned().collect());
@@ -72,38 +79,49 @@ pub fn decide(state: &State, prompt: &Prompt, around: Surroundings) -> Step {
     if !waiting.is_empty() {
         return Step::AwaitConfirmation;
     }
-    match budget::allow(state, prompt) {
-        Ok(allowance) => {
-            let purpose = if around.tools_unavailable { CallPurpose::Direct } else { CallPurpose::Step };
-            Step::CallModel { step: state.next_step(), purpose, allowance }
+    let purpose = if around.tools_unavailable { CallPurpose::Direct } else { CallPurpose::Step };
+    call_model(state, prompt, around, state.next_step(), purpose)
+        .unwrap_or_else(|(limit, value)| Step::Finish(Ending::limit(limit, value).facts(state, now)))
+}
+
+/// What comes before a call of the model, and the call: which model it is decides about the room
+/// that there is, and where the window is the limit, old results can give way.
+///
+/// # Errors
+/// The limit that forbids it, with its value.
+fn call_model(
+    state: &State,
+    prompt: &Prompt,
+    around: Surroundings<'_>,
+    step: u32,
+    purpose: CallPurpose,
+) -> Result<Step, (Limit, u64)> {
+    if let Some(fact) = route::detour(state, around.fallback, step) {
+        return Ok(Step::FallBack(fact));
+    }
+    let (asked, model) = route::asked(state, around.fallback);
+    match budget::allow(state, prompt, model) {
+        Ok(allowance) => Ok(Step::CallModel { step, purpose, asked, allowance }),
+        Err((Limit::ContextWindow, value)) => {
+            compaction::plan(state, prompt, model).map(Step::Compact).ok_or((Limit::ContextWindow, value))
         }
-        Err(limit) => make_room(state, prompt, limit)
-            .unwrap_or_else(|| Step::Finish(Ending::limit(limit.0, limit.1).facts(state, now))),
+        Err(limit) => Err(limit),
     }
 }
 
-/// Where the window is the limit, old results can give way.
-fn make_room(state: &State, prompt: &Prompt, (limit, _): (Limit, u64)) -> Option<Step> {
-    let fact = compaction::plan(state, prompt).filter(|_| limit == Limit::ContextWindow)?;
-    Some(Step::Compact(fact))
-}
-
-/// One call without tools, if it was not made yet and fits; then the end.
-fn wrap_up(state: &State, prompt: &Prompt, now: Timestamp) -> Step {
-    if !state.wrapped_up() {
-        match budget::allow(state, prompt) {
-            Ok(allowance) => {
-                return Step::CallModel { step: state.steps(), purpose: CallPurpose::WrapUp, allowance };
-            }
-            Err(limit) => {
-                if let Some(compact) = make_room(state, prompt, limit) {
-                    return compact;
-                }
-            }
-        }
+/// One call without tools, if it was not made yet and fits, at the fallback too where the primary
+/// failed; then the end.
+fn wrap_up(state: &State, prompt: &Prompt, around: Surroundings<'_>) -> Step {
+    let step = state.steps();
+    let failed = state.model_failure().is_some() && route::detour(state, around.fallback, step).is_none();
+    if !state.wrapped_up()
+        && !failed
+        && let Ok(next) = call_model(state, prompt, around, step, CallPurpose::WrapUp)
+    {
+        return next;
     }
     let value = u64::from(state.limits().max_iterations);
-    Step::Finish(Ending::limit(Limit::MaxIterations, value).facts(state, now))
+    Step::Finish(Ending::limit(Limit::MaxIterations, value).facts(state, around.now))
 }
 
 /// How a session ends.
@@ -114,7 +132,7 @@ struct Ending {
 }
 
 /// The end that the state already holds, if any.
-fn ending(state: &State, now: Timestamp) -> Option<Ending> {
+fn ending(state: &State, around: Surroundings<'_>) -> Option<Ending> {
     if state.cancelled() {
         return Some(Ending::plain(SessionStatus::Cancelled));
     }
@@ -124,10 +142,12 @@ fn ending(state: &State, now: Timestamp) -> Option<Ending> {
     if state.crashes() >= CRASHES {
         return Some(Ending::reason(EndReason::CrashLoop));
     }
-    if let Some(kind) = state.model_fault() {
+    if let Some(kind) = state.model_fault()
+        && route::detour(state, around.fallback, state.next_step()).is_none()
+    {
         return Some(Ending::reason(fault_reason(kind)));
     }
-    let active = state.active_ms(now);
+    let active = state.active_ms(around.now);
     if u128::from(active) >= state.limits().deadline.as_millis() || state.limit() == Some(Limit::Deadline) {
         return Some(Ending::limit(Limit::Deadline, active));
     }

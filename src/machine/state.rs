@@ -5,12 +5,13 @@
 
 mod active_time;
 mod confirmations;
+mod size;
 mod view;
 
 use std::collections::{BTreeMap, HashSet};
 
 pub use self::confirmations::Confirmation;
-use self::{active_time::ActiveTime, confirmations::Confirmations};
+use self::{active_time::ActiveTime, confirmations::Confirmations, size::estimate_message};
 use super::{budget::share, compaction::left_out, repeats::Repeats};
 use crate::core::{
     Entry, Fact, FaultKind, Limits, Message, SessionStatus, SpanId, Timestamp, ToolCall, ToolOutcome, Usage,
@@ -18,13 +19,9 @@ use crate::core::{
         CallPurpose, Language, Limit, ModelCall, ModelCallEnd, ModelInfo, ModelOutcome, Observation, SessionStarted,
         ToolCallBegin, ToolCallEnd,
     },
-    message::estimate_tokens,
     op::Cut,
     spec::Effect,
 };
-
-/// Tokens that a message costs besides its text.
-const MESSAGE_OVERHEAD: u64 = 4;
 
 /// Where a session stands.
 #[derive(Clone, Debug)]
@@ -45,7 +42,10 @@ pub struct State {
     degraded: bool,
     empty_replies: u32,
     wrap_up: Option<Option<String>>,
-    model_fault: Option<FaultKind>,
+    /// How the last model call failed, until another goes out in its place.
+    model_failure: Option<(CallPurpose, FaultKind)>,
+    /// The fallback that the call was sent to, until its reply is there.
+    sent_to: Option<String>,
     usage: Usage,
     context_peak: f64,
     tools_called: Vec<String>,
@@ -122,7 +122,8 @@ impl Default for State {
             degraded: false,
             empty_replies: 0,
             wrap_up: None,
-            model_fault: None,
+            model_failure: None,
+            sent_to: None,
             usage: Usage::default(),
             context_peak: 0.0,
             tools_called: Vec::new(),
@@ -163,6 +164,7 @@ impl State {
             Fact::ModelAttemptStarted { call, attempt, .. } => self.start_model_attempt(*call, *attempt),
             Fact::ModelAttemptFinished { call, .. } => self.end_model_attempt(*call),
             Fact::ModelCallFinished { op, end } => self.end_model_call(*op, end),
+            Fact::ModelFallback { to, .. } => self.send_on(to),
             Fact::ToolCallStarted { op, call } => self.start_tool_call(*op, call),
             Fact::ToolAttemptStarted { call, attempt, effect, .. } => self.start_tool_attempt(*call, *attempt, *effect),
             Fact::ToolAttemptFinished { call, end, .. } => self.end_tool_attempt(*call, end.outcome, end.not_begun),
@@ -174,6 +176,8 @@ impl State {
             Fact::RateLimited { .. } | Fact::HandedOver { .. } => {}
             Fact::SessionFinished(end) => self.status = Some(end.status),
             Fact::CircuitChanged(_)
+            | Fact::PrimaryChanged { .. }
+            | Fact::ModelChecked { .. }
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
             | Fact::SessionsErased { .. } => {}
@@ -217,17 +221,25 @@ impl State {
         if !end.usage.estimated {
             self.context_peak = self.context_peak.max(share(end.usage.input, call.model.context_window));
         }
+        if end.outcome == ModelOutcome::Ok {
+            self.sent_to = None;
+        }
         match (end.outcome, call.purpose) {
             (ModelOutcome::Cancelled | ModelOutcome::Lost, _) => {}
             (ModelOutcome::Ok, CallPurpose::Step) => self.take_reply(end, false),
             (ModelOutcome::Ok, CallPurpose::Direct) => self.take_reply(end, true),
-            (ModelOutcome::Fault(kind), CallPurpose::Step | CallPurpose::Direct) => self.model_fault = Some(kind),
+            (ModelOutcome::Fault(kind), purpose) => self.model_failure = Some((purpose, kind)),
             (ModelOutcome::Ok, CallPurpose::WrapUp) => {
                 let text = end.reply.as_ref().map(|reply| reply.text.clone());
                 self.wrap_up = Some(text.filter(|text| !text.trim().is_empty()));
             }
-            (ModelOutcome::Fault(_), CallPurpose::WrapUp) => self.wrap_up = Some(None),
         }
+    }
+
+    /// The call that failed, or would have, goes to this model instead.
+    fn send_on(&mut self, fallback: &str) {
+        self.sent_to = Some(fallback.to_owned());
+        self.model_failure = None;
     }
 
     /// A direct reply cannot ask for anything: no tool was on offer.
@@ -364,22 +376,4 @@ impl Open {
             }
         }
     }
-}
-
-fn estimate_message(message: &Message) -> u64 {
-    let text = match message {
-        Message::User { content } | Message::Tool { content, .. } => estimate_tokens(content),
-        Message::Assistant { content, calls } => {
-            estimate_tokens(content) + calls.iter().map(estimate_call).sum::<u64>()
-        }
-    };
-    text + MESSAGE_OVERHEAD
-}
-
-fn estimate_call(call: &ToolCall) -> u64 {
-    let arguments = match &call.arguments {
-        crate::core::Arguments::Json(value) => estimate_tokens(&value.to_string()),
-        crate::core::Arguments::Raw(text) => estimate_tokens(text),
-    };
-    estimate_tokens(&call.name) + arguments
 }

@@ -8,7 +8,7 @@ use crate::{
     core::{Model, fact::ModelInfo},
     model::{self, Anthropic, OpenAi, Scripted},
     policy::Policy,
-    session::Agent,
+    session::{Agent, Fallback},
 };
 
 /// What is wrong with an agent's parts.
@@ -69,15 +69,21 @@ pub(super) fn build(config: &Config, setup: &Setup, policy: &Arc<Policy>) -> Res
     let models = build_models(config)?;
     let mut by_name = BTreeMap::new();
     for (name, agent) in &config.agents {
-        let configured = config.models.get(&agent.model).expect("the configuration checks that the model is declared");
+        let model = |name: &String| {
+            let configured = config.models.get(name).expect("the configuration checks that models are declared");
+            (own.model(name).unwrap_or(&models[name]).clone(), configured.timeout)
+        };
+        let (own_model, model_timeout) = model(&agent.model);
+        let fallback = agent.fallback.as_ref().map(model).map(|(model, timeout)| Fallback { model, timeout });
         let agent = Agent {
             name: name.clone(),
             system_prompt: agent.system_prompt.as_str().into(),
             prompt_version: agent.prompt_version.clone(),
             language: agent.language,
             limits: agent.limits.clone(),
-            model: own.model(&agent.model).unwrap_or(&models[&agent.model]).clone(),
-            model_timeout: configured.timeout,
+            model: own_model,
+            model_timeout,
+            fallback,
             tools: registry
                 .subset(agent.tools.iter().map(String::as_str).chain(own.tools_of(name)))
                 .map_err(tools::Error::from)?,

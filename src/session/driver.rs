@@ -5,7 +5,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    agent::{Agent, hash_of},
+    agent::{Agent, Chosen, hash_of},
     report::PendingConfirmation,
     tools::run_tools,
 };
@@ -16,8 +16,8 @@ use crate::{
         port::StoreError,
     },
     journal::SessionLog,
-    machine::{Prompt, Step, Surroundings, budget::Allowance, decide, prompt::request, reply::settle_ids},
-    policy::ModelInput,
+    machine::{Prompt, Step, budget::Allowance, decide, prompt::request, reply::settle_ids},
+    policy::{Entrance, ModelInput},
 };
 
 /// What may reach a session from outside while it runs.
@@ -67,18 +67,20 @@ pub async fn drive(
             return Ok(Ended::TakenOver);
         }
         settle_journal(log).await?;
-        let around = Surroundings { now: log.now(), tools_unavailable: agent.tools_unavailable(principal) };
+        let around = agent.surroundings(principal, log.now());
         match log.read(|state| decide(state, prompt, around)) {
             Step::Finish(facts) => return finish(log, facts).await,
-            Step::Compact(fact) => log.record(fact),
+            Step::Compact(fact) | Step::FallBack(fact) => log.record(fact),
             Step::AwaitConfirmation if signals.cancel.is_cancelled() => log.record(cancel_requested()),
             Step::AwaitConfirmation => return await_confirmation(log).await,
             Step::Stop => return Ok(Ended::Suspended),
             Step::CallModel { .. } | Step::RunTools(_) if signals.suspend.is_cancelled() => {
                 return suspend(log).await;
             }
-            Step::CallModel { step, purpose, allowance } => {
-                let work = ask_model(log, agent, prompt, step, purpose, allowance);
+            Step::CallModel { step, purpose, asked, allowance } => {
+                // Where another call just took the probe, it is decided anew.
+                let Some(chosen) = agent.choose(asked) else { continue };
+                let work = ask_model(log, agent, chosen, prompt, step, purpose, allowance);
                 interruptible(log, signals, work).await;
             }
             Step::RunTools(calls) => {
@@ -183,22 +185,24 @@ fn time_left(log: &SessionLog) -> Duration {
 async fn ask_model(
     log: &SessionLog,
     agent: &Agent,
+    chosen: Chosen<'_>,
     prompt: &Prompt,
     step: u32,
     purpose: CallPurpose,
     allowance: Allowance,
 ) {
     let request = log.read(|state| request(state, prompt, purpose, allowance.max_tokens));
-    let body = agent.model.encode(&request);
+    let body = chosen.model.encode(&request);
     let call = ModelCall {
         step,
         purpose,
-        model: agent.model.info().clone(),
+        model: chosen.model.info().clone(),
         estimated_input_tokens: allowance.estimated_input,
         max_tokens: allowance.max_tokens,
         body_hash: hash_of(&body),
     };
-    let input = ModelInput { model: &*agent.model, request: &request, body: &body, timeout: agent.model_timeout };
+    let probe = chosen.entrance.as_ref().is_some_and(Entrance::is_probe);
+    let input = ModelInput { model: chosen.model, request: &request, body: &body, timeout: chosen.timeout, probe };
     log.observe(call, |op| async move {
         let mut end = agent.policy.call_model(log, op, input).await;
         if let Some(reply) = &mut end.reply {
