@@ -100,7 +100,12 @@ impl FnTool<TypedFunction> {
 /// The spec of a tool whose arguments are a type: its schema, closed, and the cautious defaults of
 /// [`ToolSpec::new`]. A type whose schema cannot be closed is refused when the tool is registered.
 pub fn spec_of<A: JsonSchema>(name: impl Into<String>, description: impl Into<String>) -> ToolSpec {
-    let generator = SchemaSettings::draft2020_12().with(|settings| settings.meta_schema = None).into_generator();
+    let plain = |settings: &mut SchemaSettings| {
+        settings.meta_schema = None;
+        // Models read a schema that stands in one place better than one with references.
+        settings.inline_subschemas = true;
+    };
+    let generator = SchemaSettings::draft2020_12().with(plain).into_generator();
     let mut schema = Value::from(generator.into_root_schema_for::<A>());
     if let Some(fields) = schema.as_object_mut() {
         // The name of a Rust type says nothing to a model.
@@ -178,7 +183,7 @@ mod tests {
         assert_eq!(schema["properties"]["amount"]["description"], json!("Tenge."));
         assert_eq!(schema["properties"]["amount"]["maximum"], json!(255));
         assert_eq!(schema["required"], json!(["amount"]));
-        assert_eq!(schema["$defs"]["Part"]["additionalProperties"], json!(false));
+        assert_eq!(schema["properties"]["parts"]["items"]["additionalProperties"], json!(false));
         assert_eq!((schema.get("title"), schema.get("$schema")), (None, None));
         let tool = FnTool::typed(spec, |_, _: Convert| async { Ok(ToolReply::Text(String::new())) });
         assert!(Registry::new(vec![Registration::new(Arc::new(tool))]).is_ok());

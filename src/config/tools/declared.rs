@@ -36,6 +36,9 @@ pub(super) fn read(section: &Section<'_>, bind: &BTreeMap<String, String>, vault
             if section.has("parameters") {
                 section.wrong("parameters", "is for tools by http, sql or command; a built-in one has its own");
             }
+            if section.has("bind") {
+                section.wrong("bind", "is for tools by http, sql or command; a built-in one takes the login itself");
+            }
             return Kind::Builtin(builtin.unwrap_or(Builtin::TxnSum));
         }
     };

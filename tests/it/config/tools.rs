@@ -110,6 +110,7 @@ fn a_tool_that_only_asks_can_say_so() {
 const TABLE: &[(&str, &str)] = &[
     ("builtin: txn_sum, http: {url: 'http://x.example'}", "must be one kind of tool, not builtin and http"),
     ("builtin: txn_sum, parameters: {}", "parameters: is for tools by http, sql or command"),
+    ("builtin: txn_sum, bind: {a: '{{ principal.id }}'}", "bind: is for tools by http, sql or command"),
     ("http: {url: 'http://x.example'}", "description: is missing; it is what tells a model when to call the tool"),
     ("description: A., http: {}", "http.url: is missing"),
     ("description: A., http: {url: 'http://{x}.example/'}", "http.url: must name its host"),
