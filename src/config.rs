@@ -17,6 +17,7 @@ mod reader;
 mod report;
 mod resilience;
 mod scalar;
+mod schema;
 mod secret;
 mod service;
 mod telemetry;
@@ -195,7 +196,7 @@ fn sections(reader: &Reader, root: &tree::Node, vault: Vault<'_>) -> Config {
     let root = reader.root(root);
     let otel = otel::Otel { env: vault.env, reader };
     Config {
-        agents: agents::read_agents(&root),
+        agents: agents::read_agents(&root, vault.folder),
         models: models::read_models(&root, vault),
         tools: tools::read_tools(&root, vault),
         llm_retry_policy: resilience::read_retry(&root.section("llm_retry_policy"), RetryPolicy::llm()),
@@ -300,7 +301,9 @@ mod tests {
         all.rate_limits.tools.clear();
         all.auth.default_principal.attributes.clear();
         all.models.retain(|name, _| name == "bank");
-        all.agents.values_mut().for_each(|agent| (agent.prompt_version, agent.fallback) = (None, None));
+        for agent in all.agents.values_mut() {
+            (agent.prompt_version, agent.fallback, agent.output_schema) = (None, None, None);
+        }
         all.tools.retain(|name, _| plain.tools.contains_key(name));
         for tool in all.tools.values_mut() {
             (tool.circuit, tool.max_concurrent) = (None, None);

@@ -15,6 +15,7 @@ pub mod op;
 pub mod outcome;
 pub mod port;
 pub mod principal;
+pub mod progress;
 pub mod retry_after;
 pub mod sensitive;
 pub mod spec;

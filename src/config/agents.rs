@@ -1,17 +1,22 @@
 //! `agents`, and what a model is: who answers, and who thinks.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use super::{
     reader::Section,
     scalar::{self, Read},
+    schema,
 };
 use crate::{
     core::{
         Limits,
         fact::{Language, ModelInfo},
     },
-    model::{Access, openai::MaxTokensKey},
+    model::{Access, StructuredOutput, openai::MaxTokensKey, react::ToolCalling},
 };
 
 /// A named agent: a prompt, a model, tools and limits.
@@ -33,6 +38,8 @@ pub struct Agent {
     pub limits: Limits,
     /// The kinds of task that a caller may name, labels in metrics; never empty.
     pub task_types: Vec<String>,
+    /// JSON Schema that its answers are held to, if any.
+    pub output_schema: Option<serde_json::Value>,
 }
 
 /// A model as configured.
@@ -48,6 +55,10 @@ pub struct Model {
     pub max_output_tokens: u64,
     /// Time of one attempt.
     pub timeout: Duration,
+    /// How it asks for tools.
+    pub tool_calling: ToolCalling,
+    /// How it is told the form of its answer.
+    pub structured_output: StructuredOutput,
 }
 
 /// Who answers for a model.
@@ -118,13 +129,13 @@ impl Provider {
     }
 }
 
-pub(super) fn read_agents(root: &Section<'_>) -> BTreeMap<String, Agent> {
+pub(super) fn read_agents(root: &Section<'_>, folder: &Path) -> BTreeMap<String, Agent> {
     let (models, tools) = (root.names("models"), root.names("tools"));
     let entries = root.named("agents", label_name);
     if root.is_empty("agents") {
         root.wrong("agents", "must declare at least one agent");
     }
-    entries.into_iter().map(|(name, section)| (name, read_agent(&section, &models, &tools))).collect()
+    entries.into_iter().map(|(name, section)| (name, read_agent(&section, &models, &tools, folder))).collect()
 }
 
 /// Names of agents and task types are label values and parts of paths.
@@ -143,7 +154,7 @@ pub(super) fn label_name(name: &str) -> Read<()> {
     Ok(())
 }
 
-fn read_agent(section: &Section<'_>, models: &[String], tools: &[String]) -> Agent {
+fn read_agent(section: &Section<'_>, models: &[String], tools: &[String], folder: &Path) -> Agent {
     let languages = [("ru", Language::Ru), ("en", Language::En)];
     let task_types = section.list("task_types", |node| {
         let name = scalar::text(node)?;
@@ -166,6 +177,7 @@ fn read_agent(section: &Section<'_>, models: &[String], tools: &[String]) -> Age
         tools: section.list("tools", scalar::name_of(tools, "a tool under tools")).unwrap_or_default(),
         limits: read_limits(&section.section("limits")),
         task_types: task_types.unwrap_or_else(|| vec!["other".to_owned()]),
+        output_schema: section.get("output_schema", |node| schema::read(node, folder)),
     }
 }
 

@@ -23,7 +23,7 @@ use crate::{
 
 pub(super) const SECRET: &str = "[secret]";
 /// Keys whose values are JSON of the user.
-const FREE: [&str; 3] = ["parameters", "json", "stdin"];
+const FREE: [&str; 4] = ["output_schema", "parameters", "json", "stdin"];
 
 pub(super) fn yaml(config: &Config) -> String {
     let root = json!({
@@ -80,6 +80,7 @@ fn agent(agent: &Agent) -> Value {
         "tools": agent.tools,
         "limits": limits(&agent.limits),
         "task_types": agent.task_types,
+        "output_schema": agent.output_schema,
     })
 }
 
@@ -117,6 +118,8 @@ fn model(model: &Model) -> Value {
         "context_window": model.context_window,
         "max_output_tokens": model.max_output_tokens,
         "timeout": write_duration(model.timeout),
+        "tool_calling": access.map(|_| model.tool_calling.label()),
+        "structured_output": access.map(|_| model.structured_output.label()),
     })
 }
 
@@ -250,8 +253,9 @@ fn write(value: &Value, depth: usize, text: &mut String) {
     for (key, value) in map.iter().filter(|(_, value)| !value.is_null()) {
         text.push_str(&format!("{}{}:", "  ".repeat(depth), key_of(key)));
         match value {
-            // Free values are written as JSON, which is YAML too and keeps every null.
-            Value::Object(_) if FREE.contains(&key.as_str()) => text.push_str(&format!(" {value}\n")),
+            // Free values are written as JSON, which is YAML too and keeps every null. Names that users choose
+            // stand on the first levels.
+            _ if depth > 1 && FREE.contains(&key.as_str()) => text.push_str(&format!(" {value}\n")),
             Value::Object(below) if below.values().any(|value| !value.is_null()) => {
                 text.push('\n');
                 write(value, depth + 1, text);

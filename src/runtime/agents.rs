@@ -6,7 +6,7 @@ use super::{Own, Refused, Setup, SystemClock, tools};
 use crate::{
     config::{self, Config},
     core::{Model, fact::ModelInfo},
-    model::{self, Anthropic, OpenAi, Scripted},
+    model::{self, Anthropic, OpenAi, Prompted, React, Scripted, StructuredOutput, react::ToolCalling},
     policy::Policy,
     session::{Agent, Fallback},
 };
@@ -88,6 +88,7 @@ pub(super) fn build(config: &Config, setup: &Setup, policy: &Arc<Policy>) -> Res
                 .subset(agent.tools.iter().map(String::as_str).chain(own.tools_of(name)))
                 .map_err(tools::Error::from)?,
             policy: policy.clone(),
+            output_schema: agent.output_schema.clone().map(Arc::new),
             task_types: agent.task_types.clone(),
             default_task_type: agent.default_task_type().to_owned(),
             fingerprint: config.agent_fingerprint(name).unwrap_or_default(),
@@ -123,14 +124,19 @@ fn build_model(
 ) -> Result<Arc<dyn Model>, Error> {
     let info = config.info(name);
     let wrong = |wrong| Error::Http { model: name.to_owned(), wrong };
-    Ok(match &config.provider {
-        config::Provider::Scripted(script) => Arc::new(build_scripted(name, info, script)?),
+    let model: Arc<dyn Model> = match &config.provider {
+        config::Provider::Scripted(script) => return Ok(Arc::new(build_scripted(name, info, script)?)),
         config::Provider::Anthropic(access) => {
             Arc::new(Anthropic::new(info, access, shared(client).map_err(wrong)?).map_err(wrong)?)
         }
         config::Provider::OpenAi(access, key) => {
             Arc::new(OpenAi::new(info, access, *key, shared(client).map_err(wrong)?).map_err(wrong)?)
         }
+    };
+    Ok(match (config.tool_calling, config.structured_output) {
+        (ToolCalling::React, _) => Arc::new(React::new(model)),
+        (ToolCalling::Native, StructuredOutput::Prompt) => Arc::new(Prompted::new(model)),
+        (ToolCalling::Native, StructuredOutput::Native) => model,
     })
 }
 

@@ -2,6 +2,7 @@
 
 use std::{future::Future, sync::Arc, time::Duration};
 
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -16,8 +17,9 @@ use crate::{
         port::StoreError,
     },
     journal::SessionLog,
-    machine::{Prompt, Step, budget::Allowance, decide, prompt::request, reply::settle_ids},
-    policy::{Entrance, ModelInput},
+    machine::{Prompt, Step, answer::without_fence, budget::Allowance, decide, prompt::request, reply::settle_ids},
+    policy::{Entrance, MeteredCall, ModelInput},
+    tool::Schema,
 };
 
 /// What may reach a session from outside while it runs.
@@ -71,6 +73,7 @@ pub async fn drive(
         match log.read(|state| decide(state, prompt, around)) {
             Step::Finish(facts) => return finish(log, facts).await,
             Step::Compact(fact) | Step::FallBack(fact) => log.record(fact),
+            Step::CheckAnswer(text) => log.record(checked(prompt, &text)),
             Step::AwaitConfirmation if signals.cancel.is_cancelled() => log.record(cancel_requested()),
             Step::AwaitConfirmation => return await_confirmation(log).await,
             Step::Stop => return Ok(Ended::Suspended),
@@ -125,6 +128,17 @@ async fn await_confirmation(log: &SessionLog) -> Result<Ended, StoreError> {
     log.record(Fact::SessionSuspended { cause: SuspendCause::Confirmation });
     log.flush().await?;
     Ok(Ended::AwaitingConfirmation(log.read(PendingConfirmation::all)))
+}
+
+/// Holds an answer against the schema that the session began with.
+fn checked(prompt: &Prompt, text: &str) -> Fact {
+    let schema = prompt.output_schema.as_deref().unwrap_or(&Value::Bool(true));
+    let problems = match Schema::open(schema) {
+        Ok(schema) => schema.check_answer(without_fence(text)),
+        // The configuration compiled it; only a program with a prompt of its own comes here.
+        Err(errors) => errors.iter().map(ToString::to_string).collect(),
+    };
+    Fact::AnswerChecked { problems: Sensitive::new(problems) }
 }
 
 fn cancel_requested() -> Fact {
@@ -193,18 +207,19 @@ async fn ask_model(
 ) {
     let request = log.read(|state| request(state, prompt, purpose, allowance.max_tokens));
     let body = chosen.model.encode(&request);
-    let call = ModelCall {
+    let call = MeteredCall::new(ModelCall {
         step,
         purpose,
         model: chosen.model.info().clone(),
         estimated_input_tokens: allowance.estimated_input,
         max_tokens: allowance.max_tokens,
         body_hash: hash_of(&body),
-    };
+    });
+    let meter = call.meter.clone();
     let probe = chosen.entrance.as_ref().is_some_and(Entrance::is_probe);
     let input = ModelInput { model: chosen.model, request: &request, body: &body, timeout: chosen.timeout, probe };
     log.observe(call, |op| async move {
-        let mut end = agent.policy.call_model(log, op, input).await;
+        let mut end = agent.policy.call_model(log, op, input, &meter).await;
         if let Some(reply) = &mut end.reply {
             // Every tool call gets an id of its own before it enters the journal.
             log.read(|state| settle_ids(reply, step, state.call_ids()));

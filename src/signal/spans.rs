@@ -98,6 +98,7 @@ impl SpanFold {
             Fact::ContextCompacted { tokens_before, tokens_after, .. } => {
                 open.note(compacted(at, *tokens_before, *tokens_after));
             }
+            Fact::AnswerChecked { problems } => open.note(answer_checked(at, problems.expose().len())),
             Fact::LimitReached { limit, value } => open.note(limit_reached(at, *limit, *value)),
             Fact::HandedOver { cause, .. } => open.note(handed_over(at, *cause)),
             Fact::ModelFallback { from, to, cause, .. } => open.fall_back(at, from, to, *cause),
@@ -203,6 +204,12 @@ fn suspended(at: Timestamp, cause: SuspendCause) -> Event {
 fn compacted(at: Timestamp, before: u64, after: u64) -> Event {
     let tokens = [(names::TOKENS_BEFORE, before), (names::TOKENS_AFTER, after)];
     event(names::EVENT_COMPACTED, at, tokens.map(|(name, value)| attributes::integer(name, value)).into())
+}
+
+/// How much is wrong with an answer, not what: that may repeat the answer.
+fn answer_checked(at: Timestamp, problems: usize) -> Event {
+    let problems = attributes::integer(names::PROBLEMS, u64::try_from(problems).unwrap_or(u64::MAX));
+    event(names::EVENT_ANSWER_CHECKED, at, vec![problems])
 }
 
 fn limit_reached(at: Timestamp, limit: Limit, value: u64) -> Event {

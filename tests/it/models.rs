@@ -2,8 +2,12 @@
 //! providers do right and wrong, byte by byte where it matters.
 
 mod broken;
+mod pool;
 mod provider;
+mod react;
 mod sessions;
+mod streaming;
+mod structured;
 mod wire;
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -11,7 +15,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use glassbox::core::{
     Fault, Message, Model, ModelReply, ModelRequest, SpanId, ToolDefinition, TraceId,
     fact::ModelInfo,
-    port::{ModelCallInput, TraceContext},
+    port::{ModelCallInput, Nobody, TraceContext},
 };
 use glassbox::model::{Access, Anthropic, Client, OpenAi, openai::MaxTokensKey};
 use glassbox::runtime::SystemClock;
@@ -68,6 +72,7 @@ fn request() -> ModelRequest {
                 "required": ["city"], "additionalProperties": false}),
         }],
         max_tokens: 300,
+        ..ModelRequest::default()
     }
 }
 
@@ -80,7 +85,7 @@ async fn ask(model: &dyn Model) -> Result<ModelReply, Fault> {
         span_id: SpanId::from_bytes([0xcd; 8]),
         sampled: true,
     };
-    model.call(ModelCallInput { request: &request, body: &body, trace }).await
+    model.call(ModelCallInput { request: &request, body: &body, trace, progress: &Nobody }).await
 }
 
 /// Tokens of the request by estimate: a quarter of its bytes.

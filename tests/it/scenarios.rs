@@ -39,6 +39,9 @@ struct Scenario {
     limits: LimitPlan,
     #[serde(default)]
     context_window: Option<u64>,
+    /// JSON Schema that the answer is held to.
+    #[serde(default)]
+    output_schema: Option<serde_json::Value>,
     #[serde(default)]
     tools: BTreeMap<String, ToolPlan>,
     /// Calls of a tool in a minute.
@@ -163,7 +166,7 @@ fn line(fact: &Fact) -> String {
             let other = if call.model.name == "test" { String::new() } else { format!(" at {}", call.model.name) };
             match call.purpose {
                 CallPurpose::Step => format!("model_call_started {}{other}", call.step),
-                CallPurpose::Direct | CallPurpose::WrapUp => {
+                CallPurpose::Direct | CallPurpose::WrapUp | CallPurpose::Repair => {
                     format!("model_call_started {} {}{other}", call.step, call.purpose.label())
                 }
             }
@@ -224,6 +227,9 @@ fn line(fact: &Fact) -> String {
         }
         Fact::ContextCompacted { calls, tokens_before, tokens_after } => {
             format!("context_compacted {} {tokens_before} {tokens_after}", calls.join(","))
+        }
+        Fact::AnswerChecked { problems } => {
+            format!("answer_checked {}", problems.expose().join("; ")).trim_end().to_owned()
         }
         Fact::LimitReached { limit, value } => format!("limit_reached {} {value}", limit.label()),
         Fact::HandedOver { cause, .. } => format!("handed_over {}", cause.label()),
@@ -291,6 +297,7 @@ async fn play(scenario: &Scenario) -> (Vec<Entry>, Vec<Entry>, Ended) {
     let mut model = world::model_info();
     model.context_window = scenario.context_window.unwrap_or(model.context_window);
     let mut agent = world::agent(&scenario.script, model, scenario.limits.limits(), scenario.language, tools);
+    agent.output_schema = scenario.output_schema.clone().map(Arc::new);
     agent.fallback = scenario.fallback.as_ref().map(FallbackPlan::fallback);
     let store = Arc::new(memory::Store::new());
     let clock = Arc::new(PausedClock::new());
@@ -416,7 +423,7 @@ async fn every_scenario_gives_its_journal() {
     assert!(missing.is_empty(), "no scenario ends a call as {missing:?}");
     let missing: Vec<_> = EndReason::ALL
         .iter()
-        .filter(|reason| !matches!(reason, EndReason::CostLimit | EndReason::OutputInvalid))
+        .filter(|reason| !matches!(reason, EndReason::CostLimit))
         .filter(|reason| !reasons.contains(reason.label()))
         .collect();
     assert!(missing.is_empty(), "no scenario ends as {missing:?}");

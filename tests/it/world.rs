@@ -18,7 +18,7 @@ use glassbox::{
         circuit::CircuitId,
         fact::{Language, ModelInfo},
         id::ProcessId,
-        port::{Entropy, JournalWatch, StoreErrorKind, ToolContext, ToolReply},
+        port::{Entropy, JournalWatch, Nobody, StoreErrorKind, ToolContext, ToolReply},
         spec::Confirm,
     },
     journal::{Journal, Mode, OnFault, SessionLog, SystemLog, Writer},
@@ -223,6 +223,7 @@ pub fn agent(script: &str, model: ModelInfo, limits: Limits, language: Language,
         fallback: None,
         tools: registry.subset(&names).expect("known tools"),
         policy: Arc::new(policy(&journal(Arc::new(memory::Store::new()), Vec::new()), [])),
+        output_schema: None,
         task_types: vec!["other".into()],
         default_task_type: "other".into(),
         fingerprint: "{}".into(),
@@ -256,6 +257,7 @@ pub fn policy_with(journal: &Journal, circuits: impl IntoIterator<Item = Circuit
         llm_retry: RetryPolicy::llm().rules(),
         tool_retry: RetryPolicy::tool().rules(),
         entropy: Arc::new(Middle),
+        readers: Arc::new(Nobody),
     }
 }
 

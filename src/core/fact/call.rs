@@ -21,11 +21,13 @@ pub enum CallPurpose {
     Direct,
     /// One call without tools that turns what is known into a partial answer.
     WrapUp,
+    /// One call without tools that asks for an answer of the right form, after one that was not.
+    Repair,
 }
 
 impl CallPurpose {
     /// Every purpose.
-    pub const ALL: [Self; 3] = [Self::Step, Self::Direct, Self::WrapUp];
+    pub const ALL: [Self; 4] = [Self::Step, Self::Direct, Self::WrapUp, Self::Repair];
 
     /// The word that users see.
     pub const fn label(self) -> &'static str {
@@ -33,6 +35,7 @@ impl CallPurpose {
             Self::Step => "step",
             Self::Direct => "direct",
             Self::WrapUp => "wrap_up",
+            Self::Repair => "repair",
         }
     }
 }
@@ -40,7 +43,7 @@ impl CallPurpose {
 /// What a model call asks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelCall {
-    /// The step, from 1; a wrap-up carries that of the last step.
+    /// The step, from 1; a wrap-up and a repair carry that of the last step.
     pub step: u32,
     /// Why it is made.
     pub purpose: CallPurpose,

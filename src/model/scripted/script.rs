@@ -1,13 +1,13 @@
 //! The form of a script: YAML with a list of rules, of which the first that matches answers.
 
-use std::time::Duration;
+use std::{num::NonZeroUsize, time::Duration};
 
 use regex::Regex;
 use serde::{Deserialize, Deserializer, de};
 use serde_json::Value;
 
 use super::turn::{Last, Turn};
-use crate::core::{Arguments, Fault, FaultKind, ToolCall};
+use crate::core::{Arguments, Fault, FaultKind, ToolCall, Usage};
 
 /// What is wrong with a script.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -43,6 +43,12 @@ pub(super) struct UsageSpec {
     pub(super) output: u64,
 }
 
+impl UsageSpec {
+    pub(super) fn to_usage(&self) -> Usage {
+        Usage { input: self.input, output: self.output, ..Usage::default() }
+    }
+}
+
 /// What is answered, and when.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -54,10 +60,23 @@ pub(super) struct Rule {
     calls: Vec<Call>,
     pub(super) text: Option<String>,
     pub(super) usage: Option<UsageSpec>,
+    /// Why it stopped, which need not be true; left out, it is.
+    pub(super) finish_reason: Option<String>,
     pub(super) delay: Option<Wait>,
+    pub(super) stream: Option<StreamSpec>,
     pub(super) fault: Option<FaultSpec>,
     #[serde(default)]
     pub(super) panic: bool,
+}
+
+/// How a text comes in pieces.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StreamSpec {
+    /// Letters of a piece.
+    pub(super) letters: NonZeroUsize,
+    /// Time before each piece.
+    pub(super) pause: Option<Wait>,
 }
 
 /// Conditions, all of which must hold; none hold always.
@@ -101,6 +120,10 @@ pub(super) struct FaultSpec {
     status: Option<u16>,
     detail: Option<String>,
     retry_after: Option<Wait>,
+    /// Pieces of the text that come before it strikes; none, if left out.
+    pub(super) after: Option<usize>,
+    /// What a reply that was cut off in the middle is charged with.
+    usage: Option<UsageSpec>,
     /// How often it strikes in one session; always, if left out.
     pub(super) times: Option<u32>,
 }
@@ -145,6 +168,12 @@ impl Rule {
         if self.calls().any(|call| call.arguments.is_some() && call.raw.is_some()) {
             problems.push("has a call with arguments and raw, only one of them is allowed");
         }
+        if self.stream.is_some() && self.text.is_none() {
+            problems.push("has stream without text, there is nothing to give in pieces");
+        }
+        if self.stream.is_none() && self.fault.as_ref().is_some_and(|fault| fault.after.is_some()) {
+            problems.push("has a fault after pieces but no stream that gives them");
+        }
         problems.extend(self.fault.as_ref().and_then(FaultSpec::problem));
         problems
     }
@@ -186,10 +215,8 @@ impl FaultSpec {
             None => "the script says so".to_owned(),
         };
         let fault = Fault { status: self.status, ..Fault::new(kind, self.detail.clone().unwrap_or_else(default)) };
-        match self.retry_after {
-            Some(wait) => fault.retry_after(wait.0),
-            None => fault,
-        }
+        let usage = self.usage.as_ref().map(|usage| Usage { estimated: true, ..usage.to_usage() });
+        Fault { retry_after: self.retry_after.map(|wait| wait.0), usage, ..fault }
     }
 
     fn problem(&self) -> Option<&'static str> {
