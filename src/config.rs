@@ -22,6 +22,7 @@ mod schema;
 mod secret;
 mod service;
 mod telemetry;
+mod tools;
 mod tree;
 mod units;
 
@@ -34,15 +35,16 @@ use std::{
 };
 
 use self::{reader::Reader, secret::Vault};
-use crate::tool::mcp::Settings;
+use crate::{core::Effect, tool::mcp::Settings};
 
 pub use self::{
-    agents::{Agent, Builtin, Model, Provider, Script, Tool},
+    agents::{Agent, Model, Provider, Script},
     env::process as process_environment,
     report::{Mistake, Place, Report},
     resilience::{CircuitBreaker, Exception, RateLimits, RetryPolicy, ToolRate},
     service::{Auth, Privacy, Retention, Server, Store, Synchronous},
     telemetry::{Events, Otlp, Protocol, Sampling, Telemetry},
+    tools::{Builtin, Declared, Kind, Means, Tool},
 };
 
 /// The built-in configuration, the bank assistant; it names every key, with a line on each.
@@ -146,6 +148,11 @@ impl Config {
                 let timeout = units::write_duration(tool.timeout);
                 hints.push(format!("tools.{name}.timeout: 10s to 30s are recommended, this is {timeout}"));
             }
+            if tool.only_asks() && tool.effect == Effect::Unsafe {
+                hints.push(format!(
+                    "tools.{name}.effect: it seems to read only; with effect: read it can be tried again"
+                ));
+            }
             if !self.agents.values().any(|agent| agent.tools.contains(name)) {
                 hints.push(format!("tools.{name}: no agent uses it"));
             }
@@ -202,7 +209,7 @@ fn sections(reader: &Reader, root: &tree::Node, vault: Vault<'_>) -> Config {
     Config {
         agents: agents::read_agents(&root, &prefixes, vault.folder),
         models: models::read_models(&root, vault),
-        tools: agents::read_tools(&root),
+        tools: tools::read_tools(&root, vault),
         mcp_servers,
         llm_retry_policy: resilience::read_retry(&root.section("llm_retry_policy"), RetryPolicy::llm()),
         tool_retry_policy: resilience::read_retry(&root.section("tool_retry_policy"), RetryPolicy::tool()),
@@ -251,6 +258,11 @@ mod tests {
                     | "telemetry.otlp.headers"
                     | "telemetry.resource_attributes"
                     | "auth.default_principal.attributes"
+                    | "tools.*.bind"
+                    | "tools.*.http.query"
+                    | "tools.*.http.headers"
+                    | "tools.*.http.form"
+                    | "tools.*.command.env"
             );
             let path = tree::join(path, if free { "*" } else { &key.text });
             found.insert(path.clone());
@@ -260,7 +272,7 @@ mod tests {
 
     /// The variables that the mentioned keys point to.
     fn keys() -> BTreeMap<String, String> {
-        let names = ["GLASSBOX_HASH_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY"];
+        let names = ["GLASSBOX_HASH_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "RATES_TOKEN", "LEDGER_URL"];
         names.iter().map(|name| ((*name).to_owned(), "k".repeat(32))).collect()
     }
 
@@ -296,6 +308,7 @@ mod tests {
         let env = keys();
         let (mut all, _) =
             read("all", uncommented().as_bytes(), Path::new(""), &env).unwrap_or_else(|report| panic!("{report}"));
+        let mut plain = Config::embedded();
         // Some keys have no default to mention; they stand there as examples.
         all.retention.sessions = None;
         all.privacy.hash_key = None;
@@ -309,11 +322,14 @@ mod tests {
         for agent in all.agents.values_mut() {
             (agent.prompt_version, agent.fallback, agent.output_schema) = (None, None, None);
         }
+        all.tools.retain(|name, _| plain.tools.contains_key(name));
         for tool in all.tools.values_mut() {
-            (tool.description, tool.circuit, tool.max_concurrent) = (None, None, None);
+            (tool.circuit, tool.max_concurrent) = (None, None);
+            if matches!(tool.kind, Kind::Builtin(_)) {
+                tool.description = None;
+            }
             tool.roles.clear();
         }
-        let mut plain = Config::embedded();
         plain.agents.values_mut().for_each(|agent| agent.prompt_version = None);
         assert_eq!(all, plain);
     }

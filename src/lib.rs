@@ -29,6 +29,7 @@ pub mod store;
 pub mod tool;
 
 pub use async_trait::async_trait;
+pub use schemars::{self, JsonSchema};
 
 pub use self::core::{
     Effect, Fault, FaultKind, Principal, Sensitive, Tool, ToolSpec,

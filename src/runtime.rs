@@ -20,6 +20,7 @@ mod retention;
 mod setup;
 mod signals;
 mod spawn;
+mod tools;
 mod toolsets;
 mod waiting;
 
@@ -174,7 +175,7 @@ impl Runtime {
         let system = SystemLog::begin(&journal);
         let policy = Arc::new(policy::build(config, &setup, &system, Arc::new(signals.feed().clone())));
         let servers = mcp::Servers::new(config, &system, &*store).map_err(Error::Store)?;
-        let agents = agents::build(config, &setup.data_dir, &setup.own, &policy, &servers)?;
+        let agents = agents::build(config, &setup, &policy, &servers)?;
         system.record(Fact::ProcessStarted {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             surface: setup.surface.to_owned(),

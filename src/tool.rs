@@ -6,16 +6,24 @@
 pub mod arguments;
 pub mod bank;
 pub mod cap;
+pub mod command;
 pub mod function;
+pub mod http;
 pub mod mcp;
 pub mod overrides;
 pub mod registry;
 pub mod schema;
+pub mod sql;
+pub mod template;
 
 pub use arguments::ArgumentErrors;
 pub use bank::Bank;
 pub use cap::{Capped, DEFAULT_RESULT_BYTES, cap};
-pub use function::FnTool;
+pub use command::CommandTool;
+pub use function::{FnTool, spec_of};
+pub use http::HttpTool;
 pub use overrides::Overrides;
 pub use registry::{Admitted, Error, Refusal, Registration, Registry, ToolSet};
 pub use schema::{Schema, SchemaError, Strict};
+pub use sql::SqlTool;
+pub use template::Template;

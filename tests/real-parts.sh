@@ -7,11 +7,14 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # command -> Debian package
-parts=(promtool:prometheus amtool:prometheus-alertmanager script:bsdutils strace:strace git:git node:nodejs npm:npm python3:python3-pip)
+parts=(promtool:prometheus amtool:prometheus-alertmanager script:bsdutils strace:strace git:git node:nodejs npm:npm python3:python3-pip initdb:postgresql)
+
+# Debian keeps the programs of Postgres out of PATH.
+have() { command -v "$1" >/dev/null || compgen -G "/usr/lib/postgresql/*/bin/$1" >/dev/null; }
 
 missing=()
 for part in "${parts[@]}"; do
-    command -v "${part%%:*}" >/dev/null || missing+=("$part")
+    have "${part%%:*}" || missing+=("$part")
 done
 
 if [ ${#missing[@]} -gt 0 ] && command -v apt-get >/dev/null && [ "$(id -u)" -eq 0 ]; then
@@ -24,7 +27,7 @@ if [ ${#missing[@]} -gt 0 ] && command -v apt-get >/dev/null && [ "$(id -u)" -eq
 fi
 
 for part in ${missing[@]+"${missing[@]}"}; do
-    command -v "${part%%:*}" >/dev/null ||
+    have "${part%%:*}" ||
         echo "SKIP: ${part%%:*} is missing (Debian package ${part##*:}); the tests that need it will say so"
 done
 

@@ -1,4 +1,4 @@
-//! `agents`, `models` and `tools`: who does what with which means.
+//! `agents`, and what a model is: who answers, and who thinks.
 
 use std::{
     collections::BTreeMap,
@@ -10,16 +10,15 @@ use super::{
     reader::Section,
     scalar::{self, Read},
     schema,
+    tools::tool_name,
     tree::Node,
 };
 use crate::{
     core::{
-        Effect, Limits,
+        Limits,
         fact::{Language, ModelInfo},
-        spec::{Confirm, DEFAULT_CONFIRM_EXPIRES, DEFAULT_TOOL_TIMEOUT},
     },
     model::{Access, StructuredOutput, openai::MaxTokensKey, react::ToolCalling},
-    tool::Overrides,
 };
 
 /// A named agent: a prompt, a model, tools and limits.
@@ -85,40 +84,6 @@ pub enum Script {
     File(PathBuf),
 }
 
-/// A tool as configured.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Tool {
-    /// The code behind it.
-    pub builtin: Builtin,
-    /// What the model is told of it, where it differs from the built-in text.
-    pub description: Option<String>,
-    /// What a call changes.
-    pub effect: Effect,
-    /// Whether a person must agree.
-    pub confirm: Confirm,
-    /// How long a person may take to agree.
-    pub confirm_expires: Duration,
-    /// Time of one attempt.
-    pub timeout: Duration,
-    /// Scopes that the principal must hold.
-    pub scopes: Vec<String>,
-    /// Roles of which the principal must hold one; none is no condition.
-    pub roles: Vec<String>,
-    /// The circuit breaker that it shares with others that name it; its own if none is named.
-    pub circuit: Option<String>,
-    /// Attempts that run at once, by all sessions together; none is no limit.
-    pub max_concurrent: Option<u32>,
-}
-
-/// The tools that are a part of the program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Builtin {
-    /// The customer's spending for one category and month.
-    TxnSum,
-    /// Blocks the customer's card.
-    CardBlock,
-}
-
 /// The tools that an agent can name.
 struct ToolNames<'a> {
     /// Those under `tools`.
@@ -175,33 +140,6 @@ impl Provider {
     }
 }
 
-impl Builtin {
-    /// Every one, with its word in configuration.
-    pub const ALL: [(&'static str, Self); 2] = [("txn_sum", Self::TxnSum), ("card_block", Self::CardBlock)];
-
-    /// The word in configuration.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::TxnSum => "txn_sum",
-            Self::CardBlock => "card_block",
-        }
-    }
-
-    const fn effect(self) -> Effect {
-        match self {
-            Self::TxnSum => Effect::Read,
-            Self::CardBlock => Effect::Unsafe,
-        }
-    }
-
-    const fn confirm(self) -> Confirm {
-        match self {
-            Self::TxnSum => Confirm::Never,
-            Self::CardBlock => Confirm::AskCustomer,
-        }
-    }
-}
-
 pub(super) fn read_agents(root: &Section<'_>, prefixes: &[String], folder: &Path) -> BTreeMap<String, Agent> {
     let (models, declared) = (root.names("models"), root.names("tools"));
     let tools = ToolNames { declared: &declared, prefixes };
@@ -211,10 +149,6 @@ pub(super) fn read_agents(root: &Section<'_>, prefixes: &[String], folder: &Path
     }
     let read = |(name, section): (String, Section<'_>)| (name, read_agent(&section, &models, &tools, folder));
     entries.into_iter().map(read).collect()
-}
-
-pub(super) fn read_tools(root: &Section<'_>) -> BTreeMap<String, Tool> {
-    root.named("tools", tool_name).into_iter().map(|(name, section)| (name, read_tool(&section))).collect()
 }
 
 /// Names of agents and task types are label values and parts of paths.
@@ -229,15 +163,6 @@ pub(super) fn label_name(name: &str) -> Read<()> {
     // Two underscores stand for one level down in the names of variables.
     if name.contains("__") || name.len() > 64 {
         return Err("must have at most 64 characters and no two underscores in a row".to_owned());
-    }
-    Ok(())
-}
-
-/// Names of tools go to providers, all of which take these characters.
-pub(super) fn tool_name(name: &str) -> Read<()> {
-    let fits = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
-    if !fits || name.is_empty() || name.len() > 64 {
-        return Err("must be 1 to 64 letters, digits, _ and -, for providers take no others".to_owned());
     }
     Ok(())
 }
@@ -301,45 +226,5 @@ fn read_limits(section: &Section<'_>) -> Limits {
         max_parallel_tools: section
             .get("max_parallel_tools", scalar::whole(1..=256))
             .unwrap_or(preset.max_parallel_tools),
-    }
-}
-
-fn read_tool(section: &Section<'_>) -> Tool {
-    let builtin = section.need("builtin", scalar::word(&Builtin::ALL)).unwrap_or(Builtin::TxnSum);
-    let rules = read_rules(section);
-    Tool {
-        builtin,
-        description: section.get("description", scalar::text),
-        effect: rules.effect.unwrap_or(builtin.effect()),
-        confirm: rules.confirm.unwrap_or(builtin.confirm()),
-        confirm_expires: rules.confirm_expires.unwrap_or(DEFAULT_CONFIRM_EXPIRES),
-        timeout: rules.timeout.unwrap_or(DEFAULT_TOOL_TIMEOUT),
-        scopes: rules.scopes.unwrap_or_default(),
-        roles: rules.roles.unwrap_or_default(),
-        circuit: rules.circuit,
-        max_concurrent: rules.max_concurrent,
-    }
-}
-
-/// What can be said of one tool or of many, wherever they come from.
-pub(super) fn read_rules(section: &Section<'_>) -> Overrides {
-    let effects = [Effect::Read, Effect::Idempotent, Effect::Unsafe].map(|effect| (effect.label(), effect));
-    let confirms = Confirm::ALL.map(|confirm| (confirm.label(), confirm));
-    let (second, month) = (Duration::from_secs(1), Duration::from_secs(30 * 86_400));
-    let (shortest, longest) = (Duration::from_millis(1), Duration::from_secs(600));
-    Overrides {
-        name: None,
-        description: None,
-        effect: section.get("effect", scalar::word(&effects)),
-        confirm: section.get("confirm", scalar::word(&confirms)),
-        confirm_expires: section.get("confirm_expires", scalar::duration(second, month)),
-        timeout: section.get("timeout", scalar::duration(shortest, longest)),
-        scopes: section.list("scopes", scalar::text),
-        roles: section.list("roles", super::service::role),
-        circuit: section.get("circuit", |node| {
-            let name = scalar::text(node)?;
-            label_name(&name).map(|()| name)
-        }),
-        max_concurrent: section.get("max_concurrent", scalar::whole(1..=1_000_000)),
     }
 }

@@ -11,10 +11,11 @@ use serde_json::{Map, Value, json};
 
 use super::{
     Config,
-    agents::{Agent, Model, Provider, Script, Tool},
+    agents::{Agent, Model, Provider, Script},
     resilience::{CircuitBreaker, Exception, RateLimits, RetryPolicy},
     service::{Auth, Privacy, Retention, Server, Store},
     telemetry::{Events, Telemetry},
+    tools::effective as tool,
     units::{write_bytes, write_duration},
 };
 use crate::{
@@ -22,7 +23,9 @@ use crate::{
     model::Access,
 };
 
-const SECRET: &str = "[secret]";
+pub(super) const SECRET: &str = "[secret]";
+/// Keys whose values are JSON of the user.
+const FREE: [&str; 4] = ["output_schema", "parameters", "json", "stdin"];
 
 pub(super) fn yaml(config: &Config) -> String {
     let root = json!({
@@ -124,21 +127,6 @@ fn model(model: &Model) -> Value {
         "timeout": write_duration(model.timeout),
         "tool_calling": access.map(|_| model.tool_calling.label()),
         "structured_output": access.map(|_| model.structured_output.label()),
-    })
-}
-
-fn tool(tool: &Tool) -> Value {
-    json!({
-        "builtin": tool.builtin.label(),
-        "description": tool.description,
-        "effect": tool.effect.label(),
-        "confirm": tool.confirm.label(),
-        "confirm_expires": write_duration(tool.confirm_expires),
-        "timeout": write_duration(tool.timeout),
-        "scopes": tool.scopes,
-        "roles": tool.roles,
-        "circuit": tool.circuit,
-        "max_concurrent": tool.max_concurrent,
     })
 }
 
@@ -246,7 +234,7 @@ fn retention(retention: &Retention) -> Value {
     json!({ "sessions": retention.sessions.map(write_duration) })
 }
 
-fn named<T>(entries: &BTreeMap<String, T>, write: impl Fn(&T) -> Value) -> Value {
+pub(super) fn named<T>(entries: &BTreeMap<String, T>, write: impl Fn(&T) -> Value) -> Value {
     Value::Object(entries.iter().map(|(name, value)| (name.clone(), write(value))).collect())
 }
 
@@ -270,10 +258,11 @@ fn sorted(value: Value) -> Value {
 fn write(value: &Value, depth: usize, text: &mut String) {
     let Value::Object(map) = value else { return };
     for (key, value) in map.iter().filter(|(_, value)| !value.is_null()) {
-        text.push_str(&format!("{}{key}:", "  ".repeat(depth)));
+        text.push_str(&format!("{}{}:", "  ".repeat(depth), key_of(key)));
         match value {
-            // A null in a schema means something, and so does its form: JSON is YAML too.
-            _ if key == "output_schema" => text.push_str(&format!(" {value}\n")),
+            // Free values are written as JSON, which is YAML too and keeps every null. Names that users choose
+            // stand on the first levels.
+            _ if depth > 1 && FREE.contains(&key.as_str()) => text.push_str(&format!(" {value}\n")),
             Value::Object(below) if below.values().any(|value| !value.is_null()) => {
                 text.push('\n');
                 write(value, depth + 1, text);
@@ -282,6 +271,12 @@ fn write(value: &Value, depth: usize, text: &mut String) {
             other => text.push_str(&format!(" {}\n", inline(other))),
         }
     }
+}
+
+/// A key as it can stand in YAML: quoted, where it is not a plain word.
+fn key_of(key: &str) -> String {
+    let plain = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
+    if plain { key.to_owned() } else { Value::from(key).to_string() }
 }
 
 fn inline(value: &Value) -> String {

@@ -6,12 +6,13 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{
-    agents::{label_name, read_rules},
+    agents::label_name,
     models::{base_url, header_value},
     otel,
     reader::Section,
     scalar::{self, Read},
     secret::Vault,
+    tools::read_rules,
     tree::Node,
 };
 use crate::{

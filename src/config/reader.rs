@@ -184,6 +184,11 @@ impl<'a> Section<'a> {
         self.find(key).is_some()
     }
 
+    /// Whether a section stands under a key, and not a single value or a list.
+    pub(super) fn is_section(&self, key: &'static str) -> bool {
+        self.find(key).is_some_and(|(_, node)| node.entries().is_some())
+    }
+
     /// Whether nothing stands under a key; what cannot be read is something.
     pub(super) fn is_empty(&self, key: &'static str) -> bool {
         self.find(key).is_none_or(|(_, node)| node.is_nothing() || node.entries().is_some_and(<[_]>::is_empty))

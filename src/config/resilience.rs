@@ -7,9 +7,9 @@
 use std::{collections::BTreeMap, num::NonZeroU32, time::Duration};
 
 use super::{
-    agents::tool_name,
     reader::Section,
     scalar::{self, Read},
+    tools::tool_name,
     tree::Node,
 };
 use crate::{

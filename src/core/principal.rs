@@ -21,6 +21,11 @@ pub struct Principal {
 }
 
 impl Principal {
+    /// What tools can be bound to: `id`, or an attribute by its name.
+    pub fn claim(&self, name: &str) -> Option<&str> {
+        if name == "id" { Some(&self.id) } else { self.attribute(name) }
+    }
+
     /// A claim by name; `customer_id` falls back to the identifier itself.
     pub fn attribute(&self, name: &str) -> Option<&str> {
         match self.attributes.get(name) {

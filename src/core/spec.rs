@@ -1,11 +1,15 @@
 //! What a tool declares of itself.
 
-use std::time::Duration;
+mod argument_rule;
+
+use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::circuit::CircuitId;
+use super::{circuit::CircuitId, principal::Principal};
+
+pub use self::argument_rule::{ArgumentRule, ArgumentTest};
 
 /// What the model is shown of a tool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -78,6 +82,11 @@ pub struct ToolSpec {
     pub effect: Effect,
     /// Whether a person must agree.
     pub confirm: Confirm,
+    /// Where there is one, a person must agree only to calls whose arguments meet it.
+    pub confirm_when: Option<ArgumentRule>,
+    /// Arguments that come from the login: name of the argument, name of the claim. The model
+    /// is not shown them and may not send them; the tool gets them among its arguments.
+    pub bind: BTreeMap<String, String>,
     /// How long a person may take to agree, and how long that holds.
     pub confirm_expires: Duration,
     /// Time of one attempt.
@@ -110,6 +119,8 @@ impl ToolSpec {
             definition: ToolDefinition { name: name.into(), description: description.into(), input_schema },
             effect: Effect::default(),
             confirm: Confirm::default(),
+            confirm_when: None,
+            bind: BTreeMap::new(),
             confirm_expires: DEFAULT_CONFIRM_EXPIRES,
             timeout: DEFAULT_TOOL_TIMEOUT,
             scopes: Vec::new(),
@@ -132,6 +143,21 @@ impl ToolSpec {
     #[must_use]
     pub fn confirm(mut self, confirm: Confirm) -> Self {
         self.confirm = confirm;
+        self
+    }
+
+    /// Makes a person's yes needed only where the arguments meet the rule.
+    #[must_use]
+    pub fn confirm_when(mut self, rule: ArgumentRule) -> Self {
+        self.confirm_when = Some(rule);
+        self
+    }
+
+    /// Fills an argument from a claim of the login (`id`, or the name of an attribute), and takes
+    /// it away from the model.
+    #[must_use]
+    pub fn bind(mut self, argument: impl Into<String>, claim: impl Into<String>) -> Self {
+        self.bind.insert(argument.into(), claim.into());
         self
     }
 
@@ -189,6 +215,29 @@ impl ToolSpec {
     pub const fn max_concurrent(mut self, slots: u32) -> Self {
         self.max_concurrent = Some(slots);
         self
+    }
+
+    /// Whether a person must agree to a call with these arguments.
+    pub fn confirm_for(&self, arguments: &Value) -> Confirm {
+        match &self.confirm_when {
+            Some(rule) if !rule.is_met(arguments) => Confirm::Never,
+            Some(_) | None => self.confirm,
+        }
+    }
+
+    /// The arguments that come from the login.
+    ///
+    /// # Errors
+    /// The claims that the login does not have.
+    pub fn bound(&self, principal: &Principal) -> Result<Map<String, Value>, Vec<&str>> {
+        let (mut bound, mut missing) = (Map::new(), Vec::new());
+        for (argument, claim) in &self.bind {
+            match principal.claim(claim) {
+                Some(value) => drop(bound.insert(argument.clone(), Value::from(value))),
+                None => missing.push(claim.as_str()),
+            }
+        }
+        if missing.is_empty() { Ok(bound) } else { Err(missing) }
     }
 
     /// The circuit breaker that its attempts are counted by.

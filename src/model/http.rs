@@ -4,7 +4,6 @@
 //! know what a body means; timeouts and repeats are the policy's.
 
 mod failure;
-mod wait;
 
 use std::{collections::BTreeMap, error::Error as _, sync::Arc, time::Duration};
 
@@ -16,7 +15,7 @@ use reqwest::{
 };
 
 pub(super) use self::failure::{error_in, phrase};
-use crate::core::{Clock, Fault, FaultKind, Sensitive, port::ModelCallInput};
+use crate::core::{Clock, Fault, FaultKind, Sensitive, port::ModelCallInput, retry_after};
 
 /// Bytes of a reply at the most.
 pub(super) const MAX_REPLY: usize = 32 << 20;
@@ -188,7 +187,8 @@ impl Endpoint {
 
     async fn failure(&self, response: Response) -> Fault {
         let status = response.status().as_u16();
-        let wait = wait::asked(response.headers(), self.client.clock.now());
+        let text = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
+        let wait = retry_after::asked(text, self.client.clock.now());
         let (body, _) = read(response, MAX_ERROR).await;
         let fault = failure::of_response(status, &body, &self.secrets);
         match wait {

@@ -1,23 +1,20 @@
-//! Builds models, tools and agents from the configuration.
+//! Builds models and agents from the configuration.
 
 use std::{
     collections::BTreeMap,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Arc, PoisonError, RwLock},
 };
 
-use super::{Own, OwnTool, Refused, SystemClock, mcp::Servers, toolsets::Toolsets};
+use super::{Own, Refused, Setup, SystemClock, mcp::Servers, tools, toolsets::Toolsets};
 use crate::{
     config::{self, Config},
-    core::{Model, Tool, circuit::CircuitId, fact::ModelInfo},
+    core::{Model, circuit::CircuitId, fact::ModelInfo},
     model::{self, Anthropic, OpenAi, Prompted, React, Scripted, StructuredOutput, react::ToolCalling},
     policy::Policy,
     session::{Agent, Fallback},
-    tool::{self, Bank, Overrides, Registration, ToolSet},
+    tool::{self, ToolSet},
 };
-
-/// The file of the demo bank inside the data folder.
-const BANK_FILE: &str = "bank.sqlite";
 
 /// What is wrong with an agent's parts.
 #[derive(Debug, thiserror::Error)]
@@ -60,7 +57,7 @@ pub enum Error {
     },
     /// A tool is wrong.
     #[error(transparent)]
-    Tools(#[from] tool::Error),
+    Tools(#[from] tools::Error),
 }
 
 /// The agents by name.
@@ -72,24 +69,20 @@ pub(super) struct Agents {
 }
 
 /// Builds everything that the configured agents need.
-pub(super) fn build(
-    config: &Config,
-    data_dir: &Path,
-    own: &Own,
-    policy: &Arc<Policy>,
-    servers: &Servers,
-) -> Result<Agents, Error> {
+pub(super) fn build(config: &Config, setup: &Setup, policy: &Arc<Policy>, servers: &Servers) -> Result<Agents, Error> {
+    let own = &setup.own;
     check_own(config, own)?;
     let wanted = config.agents.iter().map(|(name, agent)| {
         let names = agent.tools.iter().map(String::as_str).chain(own.tools_of(name));
         (name.clone(), names.map(str::to_owned).collect())
     });
-    let toolsets = Toolsets::new(fixed_tools(config, data_dir, own), wanted.collect());
+    let toolsets = Toolsets::new(tools::fixed(config, setup)?, wanted.collect());
     let models = build_models(config)?;
     let mut agents = BTreeMap::new();
-    let offered = toolsets.now(servers)?;
+    let offered = toolsets.now(servers).map_err(tools::Error::from)?;
     for (name, agent) in &config.agents {
-        let agent = build_agent(config, own, &models, policy, name, agent, offered.of(name)?);
+        let tools = offered.of(name).map_err(tools::Error::from)?;
+        let agent = build_agent(config, own, &models, policy, name, agent, tools);
         agents.insert(name.clone(), Arc::new(agent));
     }
     drop(offered);
@@ -190,33 +183,6 @@ fn build_scripted(name: &str, info: ModelInfo, script: &config::Script) -> Resul
         })?,
     };
     Scripted::from_yaml(info, &text).map_err(|source| Error::Script { model: name.to_owned(), source })
-}
-
-/// The tools that are there whatever any server lists.
-fn fixed_tools(config: &Config, data_dir: &Path, own: &Own) -> Vec<Registration> {
-    let bank = Bank::at(data_dir.join(BANK_FILE));
-    let configured = config.tools.iter().map(|(name, tool)| Registration::new(build_tool(&bank, name, tool)));
-    let own = own.tools.iter().map(|OwnTool { registration, .. }| registration.clone());
-    configured.chain(own).collect()
-}
-
-fn build_tool(bank: &Bank, name: &str, config: &config::Tool) -> Arc<dyn Tool> {
-    let overrides = Overrides {
-        name: Some(name.to_owned()),
-        description: config.description.clone(),
-        effect: Some(config.effect),
-        confirm: Some(config.confirm),
-        confirm_expires: Some(config.confirm_expires),
-        timeout: Some(config.timeout),
-        scopes: Some(config.scopes.clone()),
-        roles: Some(config.roles.clone()),
-        circuit: config.circuit.clone(),
-        max_concurrent: config.max_concurrent,
-    };
-    match config.builtin {
-        config::Builtin::TxnSum => Arc::new(bank.txn_sum(overrides)),
-        config::Builtin::CardBlock => Arc::new(bank.card_block(overrides)),
-    }
 }
 
 impl Agents {

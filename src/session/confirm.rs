@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     core::{
-        BlobHash, Effect, Fact, Principal, Sensitive, SpanId, Timestamp, ToolCall, ToolDefinition, ToolOutcome,
+        BlobHash, Fact, Principal, Sensitive, SpanId, Timestamp, ToolCall, ToolDefinition, ToolOutcome, ToolSpec,
         fact::{ConfirmationEnd, ConfirmationRequest, Decision},
         port::ToolContext,
         spec::Confirm,
@@ -136,22 +136,19 @@ pub(super) fn waits(log: &SessionLog, agent: &Agent, call: &ToolCall, context: &
     if let Some(waits) = log.read(|state| state.confirmation(&call.id).map(Confirmation::waits)) {
         return waits;
     }
-    if !needs_person(log, agent, &call.name) {
+    let suspends = agent.tools.spec(&call.name).is_some_and(|spec| spec.confirm == Confirm::Suspend);
+    // Of a tool whose earlier call may or may not have happened, every further call needs a person.
+    let doubtful = log.read(|state| state.is_doubtful(&call.name));
+    if !suspends && !doubtful {
         return false;
     }
     match agent.tools.admit(call, context) {
-        Ok(admitted) => {
+        Ok(admitted) if doubtful || admitted.confirm == Confirm::Suspend => {
             log.ask(request(log, &context.principal, &call.id, admitted));
             true
         }
-        Err(_) => false,
+        Ok(_) | Err(_) => false,
     }
-}
-
-/// A tool that asks for it, and one of which nobody knows whether an earlier call happened.
-fn needs_person(log: &SessionLog, agent: &Agent, tool: &str) -> bool {
-    let suspends = agent.tools.spec(tool).is_some_and(|spec| spec.confirm == Confirm::Suspend);
-    suspends || log.read(|state| state.is_doubtful(tool))
 }
 
 fn request(log: &SessionLog, principal: &Principal, call_id: &str, admitted: Admitted) -> ConfirmationRequest {
@@ -161,7 +158,7 @@ fn request(log: &SessionLog, principal: &Principal, call_id: &str, admitted: Adm
         call_id: call_id.to_owned(),
         tool: spec.name().to_owned(),
         arguments_hash: canonical_hash(&admitted.arguments),
-        definition_hash: definition_hash(&admitted.definition, spec.effect),
+        definition_hash: definition_hash(&admitted.definition, spec),
         arguments: admitted.arguments,
         principal: principal.clone(),
         expires: log.now().plus(spec.confirm_expires),
@@ -213,7 +210,7 @@ fn check_decision(asked: &Confirmation, now: Timestamp) -> Result<(), Refusal> {
 
 /// What is no longer as it was when a person agreed.
 fn changed(request: &ConfirmationRequest, admitted: &Admitted, context: &ToolContext) -> Option<&'static str> {
-    if definition_hash(&admitted.definition, admitted.tool.spec().effect) != request.definition_hash {
+    if definition_hash(&admitted.definition, admitted.spec()) != request.definition_hash {
         Some("the definition")
     } else if *context.principal != request.principal {
         Some("the customer")
@@ -228,8 +225,15 @@ fn refusal(outcome: ToolOutcome, text: String) -> Refusal {
     Refusal { outcome, text, arguments_valid: Some(true) }
 }
 
-fn definition_hash(definition: &ToolDefinition, effect: Effect) -> BlobHash {
-    canonical_hash(&json!({ "definition": definition, "effect": effect }))
+/// What a call is, beside its arguments. Together with the principal, the bound arguments fix the
+/// identity that the call is made with.
+fn definition_hash(definition: &ToolDefinition, spec: &ToolSpec) -> BlobHash {
+    let mut whole = json!({ "definition": definition, "effect": spec.effect });
+    // A tool that is bound to nothing keeps the hash that older journals hold.
+    if !spec.bind.is_empty() {
+        whole["bind"] = json!(spec.bind);
+    }
+    canonical_hash(&whole)
 }
 
 /// SHA-256 of a value as canonical JSON (RFC 8785).

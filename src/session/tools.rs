@@ -83,16 +83,9 @@ fn context(log: &SessionLog, trace: TraceContext, principal: &Arc<Principal>, ca
 }
 
 fn input(admitted: Admitted, principal: &Arc<Principal>, call_id: String) -> ToolInput {
-    let spec = admitted.tool.spec();
-    let (timeout, effect) = (spec.timeout, spec.effect);
-    ToolInput {
-        tool: admitted.tool,
-        arguments: admitted.arguments,
-        principal: principal.clone(),
-        call_id,
-        timeout,
-        effect,
-    }
+    let tool = admitted.tool.clone();
+    let (timeout, effect) = (tool.spec().timeout, tool.spec().effect);
+    ToolInput { tool, arguments: admitted.into_arguments(), principal: principal.clone(), call_id, timeout, effect }
 }
 
 /// The end of a call that was refused before any attempt.

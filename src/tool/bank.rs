@@ -44,6 +44,14 @@ impl Bank {
         Self { database: Arc::new(Database::at(path.into())) }
     }
 
+    /// Makes the file, if it is not there yet, for a tool that reads it in its own way. Blocks.
+    ///
+    /// # Errors
+    /// Where it cannot be made.
+    pub fn make(&self) -> Result<(), Fault> {
+        self.database.make()
+    }
+
     /// The tool `txn_sum`.
     pub fn txn_sum(&self, overrides: Overrides) -> TxnSum {
         TxnSum { spec: overrides.apply(txn_sum_spec()), bank: self.clone() }

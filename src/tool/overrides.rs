@@ -1,11 +1,14 @@
 //! What configuration says of a tool that exists already.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
-use crate::core::{Effect, ToolSpec, spec::Confirm};
+use crate::core::{
+    Effect, ToolSpec,
+    spec::{ArgumentRule, Confirm},
+};
 
 /// Parts of a spec that are set from outside; what is not set stays as the tool declares it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Overrides {
     /// The name that the model calls.
     pub name: Option<String>,
@@ -21,6 +24,10 @@ pub struct Overrides {
     pub effect: Option<Effect>,
     /// Whether a person must agree.
     pub confirm: Option<Confirm>,
+    /// Where there is one, a person must agree only to calls whose arguments meet it.
+    pub confirm_when: Option<ArgumentRule>,
+    /// Arguments that come from the login, besides those that the tool binds itself.
+    pub bind: BTreeMap<String, String>,
     /// How long a person may take to agree.
     pub confirm_expires: Option<Duration>,
     /// The circuit breaker that it shares with others.
@@ -42,6 +49,8 @@ impl Overrides {
         spec.confirm_expires = self.confirm_expires.unwrap_or(spec.confirm_expires);
         spec.circuit = self.circuit.or(spec.circuit);
         spec.max_concurrent = self.max_concurrent.or(spec.max_concurrent);
+        spec.confirm_when = self.confirm_when.or(spec.confirm_when);
+        spec.bind.extend(self.bind);
         spec.confirm = self.confirm.unwrap_or(spec.confirm);
         spec
     }

@@ -7,6 +7,8 @@ mod admit;
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
+use serde_json::Value;
+
 use crate::core::{Principal, Tool, ToolSpec, spec::ToolDefinition};
 
 use super::schema::{Schema, SchemaError, Strict};
@@ -134,6 +136,7 @@ impl Registry {
             if !is_name(&name) {
                 problems.push(RegistryProblem::BadName(name.clone()));
             }
+            hide_bound(&mut definition.input_schema, &tool.spec().bind);
             match Schema::compile(&definition.input_schema, strict) {
                 Err(errors) => {
                     problems
@@ -226,6 +229,17 @@ impl ToolSet {
 
     fn usable(&self, principal: &Principal) -> impl Iterator<Item = &Registered> {
         self.tools.iter().map(Arc::as_ref).filter(|tool| tool.lacking(principal).is_none())
+    }
+}
+
+/// Takes the arguments that come from the login out of a schema: the model neither sees nor
+/// fills them.
+fn hide_bound(schema: &mut Value, bind: &BTreeMap<String, String>) {
+    if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+        properties.retain(|name, _| !bind.contains_key(name));
+    }
+    if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
+        required.retain(|name| !name.as_str().is_some_and(|name| bind.contains_key(name)));
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod mcp;
 mod mistakes;
+mod tools;
 mod variables;
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
@@ -46,7 +47,7 @@ fn the_default_is_the_bank_assistant() {
     let bank = &config.agents["bank"];
     assert_eq!(config.default_agent(), Some("bank"));
     assert_eq!(bank.language, Language::Ru);
-    assert_eq!(bank.tools, ["txn_sum", "card_block"]);
+    assert_eq!(bank.tools, ["txn_sum", "card_block", "txn_list", "today"]);
     assert_eq!(bank.task_types, ["spending", "card", "other"]);
     assert_eq!((bank.limits.max_iterations, bank.limits.token_budget), (15, 50_000));
     assert_eq!(config.models["bank"].info("bank").provider, "scripted");

@@ -23,6 +23,7 @@ mod fallback;
 mod faults;
 mod fuzz;
 mod journal_trouble;
+mod kinds;
 mod live_answer;
 mod mcp;
 mod mcp_schemas;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{SECRET, named, write_duration};
 use crate::{
-    config::mcp::STRICT,
+    config::{mcp::STRICT, tools},
     tool::{
         Overrides,
         mcp::{Reach, Settings},
@@ -46,7 +46,8 @@ fn rules(rules: &Overrides) -> Value {
     json!({
         "description": rules.description,
         "effect": rules.effect.map(|effect| effect.label()),
-        "confirm": rules.confirm.map(|confirm| confirm.label()),
+        "confirm": rules.confirm.map(|word| tools::effective_confirm(word, rules.confirm_when.as_ref())),
+        "bind": tools::effective_bind(&rules.bind),
         "confirm_expires": rules.confirm_expires.map(write_duration),
         "timeout": rules.timeout.map(write_duration),
         "scopes": rules.scopes,

@@ -109,6 +109,8 @@ fn configuration_overrides_parts_of_a_spec() {
         scopes: Some(vec!["bank:read".into()]),
         effect: Some(Effect::Idempotent),
         confirm: Some(Confirm::Never),
+        confirm_when: None,
+        bind: Default::default(),
         confirm_expires: None,
         circuit: Some("bank".into()),
         max_concurrent: Some(2),

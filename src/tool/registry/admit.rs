@@ -7,10 +7,10 @@ use std::{
     sync::Arc,
 };
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{Registered, ToolSet};
-use crate::core::{Tool, ToolCall, ToolDefinition, ToolOutcome, ToolSpec, port::ToolContext, spec::Confirm};
+use crate::core::{Arguments, Tool, ToolCall, ToolDefinition, ToolOutcome, ToolSpec, port::ToolContext, spec::Confirm};
 
 /// What the model is told where the customer must be asked first.
 pub const CONFIRM_FIRST: &str = "needs customer confirmation: ask the customer first";
@@ -25,6 +25,10 @@ pub struct Admitted {
     pub tool: Arc<dyn Tool>,
     /// Its arguments, valid and with defaults.
     pub arguments: Value,
+    /// Arguments that come from the login, which the model neither sees nor fills.
+    pub bound: Map<String, Value>,
+    /// Whether a person must agree to these arguments.
+    pub confirm: Confirm,
     /// What the model is shown of the tool.
     pub definition: ToolDefinition,
 }
@@ -51,12 +55,22 @@ impl Admitted {
     pub fn spec(&self) -> &ToolSpec {
         self.tool.spec()
     }
+
+    /// The arguments as the tool gets them: those of the model, and those of the login, which win.
+    pub fn into_arguments(self) -> Value {
+        with_bound(self.arguments, self.bound)
+    }
 }
 
 impl Refusal {
     /// A refusal of a call whose arguments fit the schema.
     pub fn valid(outcome: ToolOutcome, text: impl Into<String>) -> Self {
         Self { outcome, text: text.into(), arguments_valid: Some(true) }
+    }
+
+    /// A refusal of arguments that do not fit.
+    fn invalid(text: String) -> Self {
+        Self { outcome: ToolOutcome::InvalidArguments, text, arguments_valid: Some(false) }
     }
 }
 
@@ -84,20 +98,18 @@ impl ToolSet {
         let Some(registered) = self.tools.iter().find(|tool| tool.name() == call.name) else {
             return Err(self.unknown(&call.name, cx));
         };
-        let arguments = registered.schema.check(&call.arguments).map_err(|errors| Refusal {
-            outcome: ToolOutcome::InvalidArguments,
-            text: errors.to_string(),
-            arguments_valid: Some(false),
-        })?;
+        check_unbound(registered.spec(), &call.arguments)?;
+        let arguments =
+            registered.schema.check(&call.arguments).map_err(|errors| Refusal::invalid(errors.to_string()))?;
         check_access(registered, cx)?;
+        let bound = bound(registered.spec(), cx)?;
         rule(registered.spec())?;
-        check_own(registered, cx, &arguments)?;
-        match registered.spec().confirm {
-            Confirm::Never | Confirm::Suspend => Ok(Admitted {
-                tool: Arc::clone(&registered.tool),
-                arguments,
-                definition: registered.definition.clone(),
-            }),
+        check_own(registered, cx, &with_bound(arguments.clone(), bound.clone()))?;
+        let (tool, definition) = (Arc::clone(&registered.tool), registered.definition.clone());
+        match registered.spec().confirm_for(&arguments) {
+            confirm @ (Confirm::Never | Confirm::Suspend) => {
+                Ok(Admitted { tool, arguments, bound, confirm, definition })
+            }
             Confirm::AskCustomer => Err(Refusal::valid(ToolOutcome::Denied, CONFIRM_FIRST)),
         }
     }
@@ -113,6 +125,32 @@ impl ToolSet {
             arguments_valid: None,
         }
     }
+}
+
+/// What comes from the login cannot come from the model.
+fn check_unbound(spec: &ToolSpec, arguments: &Arguments) -> Result<(), Refusal> {
+    let Arguments::Json(Value::Object(given)) = arguments else { return Ok(()) };
+    let sent: Vec<&str> = spec.bind.keys().map(String::as_str).filter(|name| given.contains_key(*name)).collect();
+    match sent.as_slice() {
+        [] => Ok(()),
+        [one] => Err(Refusal::invalid(format!("{one} is set from the login; leave it out and retry."))),
+        many => Err(Refusal::invalid(format!("{} are set from the login; leave them out and retry.", many.join(", ")))),
+    }
+}
+
+fn bound(spec: &ToolSpec, cx: &ToolContext) -> Result<Map<String, Value>, Refusal> {
+    spec.bound(&cx.principal).map_err(|missing| {
+        let text =
+            format!("Access denied: {} needs {} of the login, which it has not.", spec.name(), missing.join(", "));
+        Refusal::valid(ToolOutcome::Denied, text)
+    })
+}
+
+fn with_bound(mut arguments: Value, bound: Map<String, Value>) -> Value {
+    if let Value::Object(fields) = &mut arguments {
+        fields.extend(bound);
+    }
+    arguments
 }
 
 fn check_access(registered: &Registered, cx: &ToolContext) -> Result<(), Refusal> {

@@ -196,3 +196,74 @@ fn a_tool_for_roles_is_shown_to_whoever_holds_one_and_refused_to_others() {
     cx.principal = Arc::new(with_roles(&["approver"]));
     assert!(tools.admit(&call, &cx).is_ok());
 }
+
+fn bound_tool() -> ToolSet {
+    let schema = json!({
+        "type": "object",
+        "properties": {"customer_id": {"type": "string"}, "month": {"type": "string"}},
+        "required": ["customer_id", "month"],
+        "additionalProperties": false
+    });
+    let spec = ToolSpec::new("spent", "", schema).bind("customer_id", "customer_id").bind("branch", "branch");
+    Registry::new(vec![Registration::new(tool(spec))]).expect("a good tool").all()
+}
+
+fn branch(branch: Option<&str>) -> ToolContext {
+    let attributes = branch.map(|branch| ("branch".to_owned(), branch.to_owned())).into_iter().collect();
+    let principal = Principal { id: "C-7".into(), scopes: Vec::new(), roles: Vec::new(), attributes };
+    ToolContext { principal: Arc::new(principal), ..cx(&[]) }
+}
+
+#[test]
+fn what_comes_from_the_login_is_not_in_the_schema_and_reaches_the_tool() {
+    let shown = bound_tool().definitions(&branch(Some("A")).principal);
+    let schema = json!({
+        "type": "object",
+        "properties": {"month": {"type": "string"}},
+        "required": ["month"],
+        "additionalProperties": false
+    });
+    assert_eq!(shown[0].input_schema, schema);
+    let admitted = bound_tool().admit(&call("spent", json!({"month": "5"})), &branch(Some("A"))).expect("admitted");
+    assert_eq!(admitted.arguments, json!({"month": "5"}), "what a person sees is what the model asked for");
+    assert_eq!(admitted.into_arguments(), json!({"month": "5", "customer_id": "C-7", "branch": "A"}));
+}
+
+#[test]
+fn what_comes_from_the_login_cannot_come_from_the_model() {
+    for (arguments, text) in [
+        (json!({"month": "5", "customer_id": "C-1"}), "customer_id is set from the login; leave it out and retry."),
+        (
+            json!({"branch": null, "customer_id": "C-7"}),
+            "branch, customer_id are set from the login; leave them out and retry.",
+        ),
+    ] {
+        let refusal =
+            bound_tool().admit(&call("spent", arguments), &branch(Some("A"))).map(|_| ()).expect_err("refused");
+        let invalid = ToolOutcome::InvalidArguments;
+        assert_eq!(refusal, Refusal { outcome: invalid, text: text.into(), arguments_valid: Some(false) });
+    }
+}
+
+#[test]
+fn without_the_claim_nothing_runs() {
+    let refusal =
+        bound_tool().admit(&call("spent", json!({"month": "5"})), &branch(None)).map(|_| ()).expect_err("denied");
+    assert_eq!(refusal.outcome, ToolOutcome::Denied);
+    assert_eq!(refusal.text, "Access denied: spent needs branch of the login, which it has not.");
+}
+
+#[test]
+fn a_rule_decides_by_the_arguments_whether_a_person_must_agree() {
+    use crate::core::spec::{ArgumentRule, ArgumentTest};
+    let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "additionalProperties": false});
+    let rule = || ArgumentRule { pointer: "/n".into(), test: ArgumentTest::Over(10.0) };
+    let of = |confirm| tool(ToolSpec::new("pay", "", schema.clone()).confirm(confirm).confirm_when(rule()));
+    let set = |confirm| Registry::new(vec![Registration::new(of(confirm))]).expect("a good tool").all();
+    let suspends = |n: i64| set(Confirm::Suspend).admit(&call("pay", json!({ "n": n })), &cx(&[])).map(|it| it.confirm);
+    assert_eq!(suspends(10), Ok(Confirm::Never));
+    assert_eq!(suspends(11), Ok(Confirm::Suspend));
+    let asks = |n: i64| set(Confirm::AskCustomer).admit(&call("pay", json!({ "n": n })), &cx(&[])).map(|it| it.confirm);
+    assert_eq!(asks(10), Ok(Confirm::Never));
+    assert_eq!(asks(11).map_err(|refusal| refusal.text), Err(CONFIRM_FIRST.to_owned()));
+}

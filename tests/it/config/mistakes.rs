@@ -60,7 +60,7 @@ const TABLE: &[(&str, &str)] = &[
         "store: {temperature: 1}",
         "7:9: store.temperature: is not a known key; the keys here are kind, path, synchronous",
     ),
-    ("tools: {a: {}}", "7:9: tools.a.builtin: is missing"),
+    ("tools: {a: {}}", "7:9: tools.a: must say what is behind it: builtin, http, sql or command"),
     (
         "tools: {a: {builtin: txn_sun}}",
         "7:22: tools.a.builtin: must be txn_sum or card_block, not \"txn_sun\"; did you mean txn_sum?",

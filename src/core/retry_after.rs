@@ -1,18 +1,16 @@
-//! The wait that a provider asks for: `retry-after-ms`, or `Retry-After` in seconds or as a date.
+//! The wait that a service asks for: `retry-after-ms`, or `Retry-After` in seconds or as a date.
 //!
 //! It must never know what is done with it. What cannot be read, or lies behind us, is no wish.
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use reqwest::header::{HeaderMap, RETRY_AFTER};
+use super::Timestamp;
 
-use crate::core::Timestamp;
-
-/// The wait, if a readable one is asked for.
-pub(super) fn asked(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
+/// The wait, if a readable one is asked for. `header` gives the text of a header by its name.
+pub fn asked<'a>(header: impl Fn(&str) -> Option<&'a str>, now: Timestamp) -> Option<Duration> {
+    let text = |name: &str| header(name).map(str::trim);
     let exact = text("retry-after-ms").and_then(|text| seconds(text, 1000.0));
-    exact.or_else(|| text(RETRY_AFTER.as_str()).and_then(|text| seconds(text, 1.0).or_else(|| until(text, now))))
+    exact.or_else(|| text("retry-after").and_then(|text| seconds(text, 1.0).or_else(|| until(text, now))))
 }
 
 /// A number of parts of a second, `parts` of which make one.
@@ -29,17 +27,12 @@ fn until(text: &str, now: Timestamp) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use reqwest::header::{HeaderName, HeaderValue};
-
     use super::*;
 
-    fn wait(headers: &[(&'static str, &str)]) -> Option<Duration> {
-        let headers = headers
-            .iter()
-            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap()))
-            .collect();
+    fn wait(headers: &[(&str, &'static str)]) -> Option<Duration> {
+        let text = |name: &str| headers.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
         // 2015-10-21T07:28:00Z, the date of the examples in the standard.
-        asked(&headers, Timestamp::from_nanos(1_445_412_480_000_000_000))
+        asked(text, Timestamp::from_nanos(1_445_412_480_000_000_000))
     }
 
     #[test]
