@@ -186,9 +186,10 @@ fn read(
 fn sections(reader: &Reader, root: &tree::Node, vault: Vault<'_>) -> Config {
     let root = reader.root(root);
     let otel = otel::Otel { env: vault.env, reader };
+    let models = models::read_models(&root, vault);
     Config {
-        agents: agents::read_agents(&root),
-        models: models::read_models(&root, vault),
+        agents: agents::read_agents(&root, &models),
+        models,
         tools: agents::read_tools(&root),
         llm_retry_policy: resilience::read_retry(&root.section("llm_retry_policy"), RetryPolicy::llm()),
         tool_retry_policy: resilience::read_retry(&root.section("tool_retry_policy"), RetryPolicy::tool()),
@@ -286,6 +287,8 @@ mod tests {
         all.rate_limits.tools.clear();
         all.auth.default_principal.attributes.clear();
         all.models.retain(|name, _| name == "bank");
+        all.models.values_mut().for_each(|model| model.prices = None);
+        all.agents.values_mut().for_each(|agent| agent.limits.cost_limit = None);
         all.agents.values_mut().for_each(|agent| agent.prompt_version = None);
         for tool in all.tools.values_mut() {
             (tool.description, tool.circuit, tool.max_concurrent) = (None, None, None);

@@ -15,6 +15,8 @@ pub mod repeats;
 pub mod reply;
 pub mod retry;
 pub mod state;
+pub mod summary;
+mod tokens;
 pub mod transcript;
 
 pub use decide::{Step, Surroundings, decide};

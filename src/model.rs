@@ -11,8 +11,10 @@ pub mod http;
 pub mod openai;
 pub mod scripted;
 mod sse;
+mod tokens;
 
 pub use anthropic::Anthropic;
 pub use http::{Access, Client};
 pub use openai::OpenAi;
 pub use scripted::Scripted;
+pub use tokens::Counting;

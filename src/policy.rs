@@ -38,11 +38,14 @@ use crate::{
         fact::{AttemptEnd, ModelCallEnd, ModelOutcome, RateLimit},
         fault::Health,
         op::{ModelAttempt, ToolAttempt},
-        port::{Entropy, ModelCallInput, StoreError, ToolContext, ToolReply},
+        port::{Entropy, ModelCallInput, StoreError, ToolContext, ToolReply, TraceContext},
     },
     journal::SessionLog,
     machine::retry,
 };
+
+/// After this an estimate stands in for a count.
+const COUNT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What is shared by all calls of a process.
 pub struct Policy {
@@ -124,6 +127,11 @@ impl Policy {
             Err(fault) => call_outcome(input.effect, fault.kind),
         };
         ToolVerdict { outcome, result, attempts: made }
+    }
+
+    /// Lets a model count the input of a request, which is never worth a long wait.
+    pub async fn count(&self, model: &dyn Model, request: &ModelRequest, trace: TraceContext) -> Option<u64> {
+        guarded(COUNT_TIMEOUT, async { Ok(model.count(request, trace).await) }).await.ok().flatten()
     }
 
     /// Whether none of these tools can be reached: the circuit of each is open. False where

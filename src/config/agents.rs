@@ -8,8 +8,8 @@ use super::{
 };
 use crate::{
     core::{
-        Effect, Limits,
-        fact::{Language, ModelInfo},
+        Effect, Limits, Money, Prices,
+        fact::{CountedBy, Language, ModelInfo},
         spec::{Confirm, DEFAULT_CONFIRM_EXPIRES, DEFAULT_TOOL_TIMEOUT},
     },
     model::{Access, openai::MaxTokensKey},
@@ -47,6 +47,10 @@ pub struct Model {
     pub max_output_tokens: u64,
     /// Time of one attempt.
     pub timeout: Duration,
+    /// Who counts a request before it is made, where a limit is near.
+    pub count_tokens: CountedBy,
+    /// What its tokens cost.
+    pub prices: Option<Prices>,
 }
 
 /// Who answers for a model.
@@ -120,6 +124,7 @@ impl Model {
             provider: self.provider.label().to_owned(),
             context_window: self.context_window,
             max_output_tokens: self.max_output_tokens,
+            prices: self.prices,
         }
     }
 }
@@ -178,13 +183,13 @@ impl Builtin {
     }
 }
 
-pub(super) fn read_agents(root: &Section<'_>) -> BTreeMap<String, Agent> {
-    let (models, tools) = (root.names("models"), root.names("tools"));
+pub(super) fn read_agents(root: &Section<'_>, models: &BTreeMap<String, Model>) -> BTreeMap<String, Agent> {
+    let (names, tools) = (root.names("models"), root.names("tools"));
     let entries = root.named("agents", label_name);
     if root.is_empty("agents") {
         root.wrong("agents", "must declare at least one agent");
     }
-    entries.into_iter().map(|(name, section)| (name, read_agent(&section, &models, &tools))).collect()
+    entries.into_iter().map(|(name, section)| (name, read_agent(&section, (&names, models), &tools))).collect()
 }
 
 pub(super) fn read_tools(root: &Section<'_>) -> BTreeMap<String, Tool> {
@@ -216,7 +221,8 @@ pub(super) fn tool_name(name: &str) -> Read<()> {
     Ok(())
 }
 
-fn read_agent(section: &Section<'_>, models: &[String], tools: &[String]) -> Agent {
+fn read_agent(section: &Section<'_>, models: (&[String], &BTreeMap<String, Model>), tools: &[String]) -> Agent {
+    let (names, models) = models;
     let languages = [("ru", Language::Ru), ("en", Language::En)];
     let task_types = section.list("task_types", |node| {
         let name = scalar::text(node)?;
@@ -225,15 +231,28 @@ fn read_agent(section: &Section<'_>, models: &[String], tools: &[String]) -> Age
     if task_types.as_ref().is_some_and(Vec::is_empty) {
         section.wrong("task_types", "must name at least one kind of task, such as [other]");
     }
+    let model = section.need("model", scalar::name_of(names, "a model under models")).unwrap_or_default();
+    let limits = read_priced_limits(&section.section("limits"), models.get_key_value(&model));
     Agent {
         system_prompt: section.need("system_prompt", scalar::text).unwrap_or_default(),
         prompt_version: section.get("prompt_version", scalar::text),
         language: section.get("language", scalar::word(&languages)).unwrap_or_default(),
-        model: section.need("model", scalar::name_of(models, "a model under models")).unwrap_or_default(),
+        model,
         tools: section.list("tools", scalar::name_of(tools, "a tool under tools")).unwrap_or_default(),
-        limits: read_limits(&section.section("limits")),
+        limits,
         task_types: task_types.unwrap_or_else(|| vec!["other".to_owned()]),
     }
+}
+
+/// Limits; one on money needs to know what the agent's models take.
+fn read_priced_limits<'a>(section: &Section<'_>, models: impl IntoIterator<Item = (&'a String, &'a Model)>) -> Limits {
+    let limits = read_limits(section);
+    if limits.cost_limit.is_some() {
+        for (name, _) in models.into_iter().filter(|(_, model)| model.prices.is_none()) {
+            section.wrong("cost_limit_usd", format!("needs to know what tokens cost; write models.{name}.prices"));
+        }
+    }
+    limits
 }
 
 fn read_limits(section: &Section<'_>) -> Limits {
@@ -251,6 +270,7 @@ fn read_limits(section: &Section<'_>) -> Limits {
     Limits {
         max_iterations: section.get("max_iterations", scalar::whole(1..=1000)).unwrap_or(preset.max_iterations),
         token_budget: section.get("token_budget", scalar::whole(1..=1_000_000_000)).unwrap_or(preset.token_budget),
+        cost_limit: section.get("cost_limit_usd", scalar::money(Money::from_nanos(1))),
         context_ratio: section.get("context_ratio", scalar::decimal(0.0, 1.0, true)).unwrap_or(preset.context_ratio),
         deadline: section.get("deadline", scalar::duration(second, week)).unwrap_or(preset.deadline),
         max_parallel_tools: section

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 pub use super::store_error::{StoreError, StoreErrorKind};
 use super::{
-    fact::{Entry, ModelInfo, SessionSummary},
+    fact::{CountedBy, Entry, ModelInfo, SessionSummary},
     fault::Fault,
     id::{BlobHash, ProcessId, SessionId, SpanId, StreamId, TraceId},
     lease::{LeaseEpoch, Leases, Taking},
@@ -48,6 +48,17 @@ pub trait Model: Send + Sync {
     /// # Errors
     /// A [`Fault`] of any kind; the text must not hold the credential.
     async fn call(&self, call: ModelCallInput<'_>) -> Result<ModelReply, Fault>;
+
+    /// Who counts in [`Model::count`]; where nobody does, it is not asked.
+    fn counted_by(&self) -> CountedBy {
+        CountedBy::Estimate
+    }
+
+    /// Input tokens of a request, counted before it is made. Nothing where it cannot be said;
+    /// then an estimate stands in.
+    async fn count(&self, _request: &ModelRequest, _trace: TraceContext) -> Option<u64> {
+        None
+    }
 }
 
 /// One request to a model.

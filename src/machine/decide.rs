@@ -1,15 +1,16 @@
 //! The next step of a session, from its state alone.
 
 use super::{
-    budget::{self, Allowance},
-    compaction,
+    budget::{self, Allowance, Count, Measure},
+    compaction::{self, Goal},
     ending::end,
     prompt::Prompt,
-    state::{Confirmation, State},
+    state::{Confirmation, State, Summary},
+    summary,
 };
 use crate::core::{
     EndReason, Fact, FaultKind, Sensitive, SessionStatus, Timestamp, ToolCall,
-    fact::{CallPurpose, ConfirmationEnd, Decision, HandoverCause, Limit},
+    fact::{CallPurpose, ConfirmationEnd, CountedBy, Decision, HandoverCause, Limit, ModelInfo},
 };
 
 /// Crashes in a row, with nothing done in between, after which a session is not tried again.
@@ -29,7 +30,19 @@ pub enum Step {
     },
     /// Run these calls of the last reply side by side.
     RunTools(Vec<ToolCall>),
-    /// Record that old results are left out of the history, to make room for the next call.
+    /// Let the model count the next call, which is near to a limit, and decide again.
+    Count {
+        /// The purpose of that call.
+        purpose: CallPurpose,
+    },
+    /// Ask the model for a summary of the oldest steps, which are to be left out of the history.
+    Summarize {
+        /// How many.
+        steps: u32,
+        /// What the call may use.
+        allowance: Allowance,
+    },
+    /// Record that results or steps are left out of the history, to make room for the next call.
     Compact(Fact),
     /// Stop until a person has decided on the calls that wait; all others have their results.
     AwaitConfirmation,
@@ -46,6 +59,8 @@ pub struct Surroundings {
     pub now: Timestamp,
     /// Whether every tool of the agent is unavailable: the circuit of each is open.
     pub tools_unavailable: bool,
+    /// What is known of the length of the next call.
+    pub count: Count,
 }
 
 /// Decides. The order is the order of precedence: what ends a session for good stands first,
@@ -64,7 +79,7 @@ pub fn decide(state: &State, prompt: &Prompt, around: Surroundings) -> Step {
     let (waiting, calls): (Vec<_>, Vec<_>) = state.unanswered_calls().partition(waits);
     let out_of_steps = state.steps() >= state.limits().max_iterations;
     if out_of_steps {
-        return wrap_up(state, prompt, now);
+        return wrap_up(state, prompt, around);
     }
     if !calls.is_empty() {
         return Step::RunTools(calls.into_iter().cloned().collect());
@@ -72,38 +87,78 @@ pub fn decide(state: &State, prompt: &Prompt, around: Surroundings) -> Step {
     if !waiting.is_empty() {
         return Step::AwaitConfirmation;
     }
-    match budget::allow(state, prompt, state.model()) {
-        Ok(allowance) => {
-            let purpose = if around.tools_unavailable { CallPurpose::Direct } else { CallPurpose::Step };
-            Step::CallModel { step: state.next_step(), purpose, allowance }
+    let purpose = if around.tools_unavailable { CallPurpose::Direct } else { CallPurpose::Step };
+    ask(state, prompt, around, purpose, state.next_step())
+        .unwrap_or_else(|(limit, value)| Step::Finish(Ending::limit(limit, value).facts(state, now)))
+}
+
+/// The next model call, or what has to be done before it.
+///
+/// # Errors
+/// The limit that forbids it, with the value at which that stands.
+fn ask(
+    state: &State,
+    prompt: &Prompt,
+    around: Surroundings,
+    purpose: CallPurpose,
+    step: u32,
+) -> Result<Step, (Limit, u64)> {
+    let (model, input) = (state.model(), budget::measure(state, prompt, around.count));
+    let too_long = (Limit::ContextWindow, input.tokens);
+    if state.must_shrink() {
+        return make_room(state, model, input.tokens, Goal::shrink(state, model, input.tokens)).ok_or(too_long);
+    }
+    // What was asked for is there: the summary, and the room that it makes.
+    if let Some(Summary::Given { .. }) = state.summary() {
+        return make_room(state, model, input.tokens, Goal::fit(state, model)).ok_or(too_long);
+    }
+    if around.count == Count::Possible && budget::is_near(state, model, input.tokens) {
+        return Ok(Step::Count { purpose });
+    }
+    match budget::allow(state, model, input) {
+        Ok(allowance) => Ok(Step::CallModel { step, purpose, allowance }),
+        Err((Limit::ContextWindow, _)) => {
+            make_room(state, model, input.tokens, Goal::fit(state, model)).ok_or(too_long)
         }
-        Err(limit) => make_room(state, prompt, limit)
-            .unwrap_or_else(|| Step::Finish(Ending::limit(limit.0, limit.1).facts(state, now))),
+        Err(limit) => Err(limit),
     }
 }
 
-/// Where the window is the limit, old results can give way.
-fn make_room(state: &State, prompt: &Prompt, (limit, _): (Limit, u64)) -> Option<Step> {
-    let fact = compaction::plan(state, prompt, state.model()).filter(|_| limit == Limit::ContextWindow)?;
-    Some(Step::Compact(fact))
+/// Makes room by results alone, else by a summary of old steps: asked for first, put in their
+/// place then. A summary that failed changes nothing.
+fn make_room(state: &State, model: &ModelInfo, before: u64, goal: Goal) -> Option<Step> {
+    match state.summary() {
+        Some(Summary::Failed) => None,
+        Some(Summary::Given { steps, text }) => {
+            compaction::with_summary(state, *steps, text, before, goal).map(Step::Compact)
+        }
+        None => compaction::results(state, before, goal).map(Step::Compact).or_else(|| {
+            let steps = compaction::steps(state, before, goal)?;
+            let allowance = summary_allowance(state, model, steps)?;
+            Some(Step::Summarize { steps, allowance })
+        }),
+    }
+}
+
+/// What the call for a summary may use, if it fits.
+fn summary_allowance(state: &State, model: &ModelInfo, steps: u32) -> Option<Allowance> {
+    let tokens = summary::estimate(&summary::request(state, steps, 0));
+    let allowance = budget::allow(state, model, Measure { tokens, by: CountedBy::Estimate }).ok()?;
+    let room = summary::room(model.context_window);
+    // Room for the thoughts of a model that thinks before it writes.
+    let max_tokens = allowance.max_tokens.min(room.saturating_mul(2));
+    (max_tokens >= room / 4).then_some(Allowance { max_tokens, ..allowance })
 }
 
 /// One call without tools, if it was not made yet and fits; then the end.
-fn wrap_up(state: &State, prompt: &Prompt, now: Timestamp) -> Step {
-    if !state.wrapped_up() {
-        match budget::allow(state, prompt, state.model()) {
-            Ok(allowance) => {
-                return Step::CallModel { step: state.steps(), purpose: CallPurpose::WrapUp, allowance };
-            }
-            Err(limit) => {
-                if let Some(compact) = make_room(state, prompt, limit) {
-                    return compact;
-                }
-            }
-        }
+fn wrap_up(state: &State, prompt: &Prompt, around: Surroundings) -> Step {
+    if !state.wrapped_up()
+        && let Ok(step) = ask(state, prompt, around, CallPurpose::WrapUp, state.steps())
+    {
+        return step;
     }
     let value = u64::from(state.limits().max_iterations);
-    Step::Finish(Ending::limit(Limit::MaxIterations, value).facts(state, now))
+    Step::Finish(Ending::limit(Limit::MaxIterations, value).facts(state, around.now))
 }
 
 /// How a session ends.

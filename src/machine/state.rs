@@ -5,26 +5,23 @@
 
 mod active_time;
 mod confirmations;
+mod room;
 mod view;
 
 use std::collections::{BTreeMap, HashSet};
 
-pub use self::confirmations::Confirmation;
-use self::{active_time::ActiveTime, confirmations::Confirmations};
-use super::{budget::share, compaction::left_out, repeats::Repeats};
+use self::{active_time::ActiveTime, confirmations::Confirmations, room::Room};
+pub use self::{confirmations::Confirmation, room::Summary};
+use super::{budget::share, repeats::Repeats, tokens::estimate_message};
 use crate::core::{
-    Entry, Fact, FaultKind, Limits, Message, SessionStatus, SpanId, Timestamp, ToolCall, ToolOutcome, Usage,
+    Entry, Fact, FaultKind, Limits, Message, Money, SessionStatus, SpanId, Timestamp, ToolCall, ToolOutcome, Usage,
     fact::{
         CallPurpose, Language, Limit, ModelCall, ModelCallEnd, ModelInfo, ModelOutcome, Observation, SessionStarted,
         ToolCallBegin, ToolCallEnd,
     },
-    message::estimate_tokens,
     op::Cut,
     spec::Effect,
 };
-
-/// Tokens that a message costs besides its text.
-const MESSAGE_OVERHEAD: u64 = 4;
 
 /// Where a session stands.
 #[derive(Clone, Debug)]
@@ -47,6 +44,10 @@ pub struct State {
     wrap_up: Option<Option<String>>,
     model_fault: Option<FaultKind>,
     usage: Usage,
+    /// Of the calls whose models have prices.
+    cost: Option<Money>,
+    /// What is known on the way to more room in the window.
+    room: Room,
     context_peak: f64,
     tools_called: Vec<String>,
     last_result: Option<String>,
@@ -109,6 +110,7 @@ impl Default for State {
                 provider: String::new(),
                 context_window: 0,
                 max_output_tokens: 0,
+                prices: None,
             },
             language: Language::default(),
             history: Vec::new(),
@@ -124,6 +126,8 @@ impl Default for State {
             wrap_up: None,
             model_fault: None,
             usage: Usage::default(),
+            cost: None,
+            room: Room::default(),
             context_peak: 0.0,
             tools_called: Vec::new(),
             last_result: None,
@@ -169,7 +173,7 @@ impl State {
             Fact::ToolCallFinished { op, end } => self.end_tool_call(*op, end),
             Fact::ConfirmationRequested { op, request } => self.confirmations.ask(*op, request, at),
             Fact::ConfirmationDecided { op, end } => self.confirmations.decide(*op, end, at),
-            Fact::ContextCompacted { calls, .. } => self.compact(calls),
+            Fact::ContextCompacted { .. } => self.compact(fact),
             Fact::LimitReached { limit, .. } => self.limit = self.limit.or(Some(*limit)),
             Fact::RateLimited { .. } | Fact::HandedOver { .. } => {}
             Fact::SessionFinished(end) => self.status = Some(end.status),
@@ -202,23 +206,35 @@ impl State {
     fn start_model_call(&mut self, op: SpanId, call: &ModelCall) {
         match call.purpose {
             CallPurpose::Step | CallPurpose::Direct => self.step = call.step,
-            CallPurpose::WrapUp => {}
+            CallPurpose::WrapUp | CallPurpose::Summary => {}
         }
-        self.context_peak = self.context_peak.max(share(call.estimated_input_tokens, call.model.context_window));
+        if call.purpose != CallPurpose::Summary {
+            self.see_context(call.estimated_input_tokens, call);
+        }
         self.open.insert(op, Open::Model { call: call.clone(), attempt: None, attempts: 0 });
     }
 
     fn end_model_call(&mut self, op: SpanId, end: &ModelCallEnd) {
         let Some(Open::Model { call, .. }) = self.open.remove(&op) else { return };
         self.usage.add(&end.usage);
+        if let Some(cost) = call.model.cost(&end.usage) {
+            self.cost = Some(self.cost.unwrap_or_default().plus(cost));
+        }
         if end.outcome != ModelOutcome::Lost {
             self.crashes = 0;
         }
+        if call.purpose == CallPurpose::Summary {
+            return self.room.end_summary(&call, end);
+        }
         if !end.usage.estimated {
-            self.context_peak = self.context_peak.max(share(end.usage.input, call.model.context_window));
+            self.see_context(end.usage.input, &call);
+        }
+        let too_long = end.outcome == ModelOutcome::Fault(FaultKind::ContextTooLong);
+        if too_long && self.room.is_first_time_too_long() {
+            return;
         }
         match (end.outcome, call.purpose) {
-            (ModelOutcome::Cancelled | ModelOutcome::Lost, _) => {}
+            (ModelOutcome::Cancelled | ModelOutcome::Lost, _) | (_, CallPurpose::Summary) => {}
             (ModelOutcome::Ok, CallPurpose::Step) => self.take_reply(end, false),
             (ModelOutcome::Ok, CallPurpose::Direct) => self.take_reply(end, true),
             (ModelOutcome::Fault(kind), CallPurpose::Step | CallPurpose::Direct) => self.model_fault = Some(kind),
@@ -230,9 +246,15 @@ impl State {
         }
     }
 
+    /// The window as full as it is before a call; a summary is no part of the conversation.
+    fn see_context(&mut self, tokens: u64, call: &ModelCall) {
+        self.context_peak = self.context_peak.max(share(tokens, call.model.context_window));
+    }
+
     /// A direct reply cannot ask for anything: no tool was on offer.
     fn take_reply(&mut self, end: &ModelCallEnd, direct: bool) {
         self.answered_steps = self.step;
+        self.room.replied();
         let Some(reply) = &end.reply else { return };
         if !end.usage.estimated && end.usage.input > 0 {
             self.counted = Some(Counted { input: end.usage.input, history_tokens: self.history_tokens });
@@ -322,23 +344,6 @@ impl State {
         }
     }
 
-    /// Leaves results out; what the provider counted goes down by as much as the estimate.
-    fn compact(&mut self, calls: &[String]) {
-        for message in &mut self.history {
-            let before = estimate_message(message);
-            match message {
-                Message::Tool { call_id, content, .. } if calls.contains(call_id) => *content = left_out(content),
-                Message::Tool { .. } | Message::User { .. } | Message::Assistant { .. } => continue,
-            }
-            let saved = before.saturating_sub(estimate_message(message));
-            self.history_tokens -= saved;
-            if let Some(counted) = &mut self.counted {
-                counted.input = counted.input.saturating_sub(saved);
-                counted.history_tokens = counted.history_tokens.saturating_sub(saved);
-            }
-        }
-    }
-
     fn say(&mut self, message: Message) {
         self.history_tokens += estimate_message(&message);
         self.history.push(message);
@@ -364,22 +369,4 @@ impl Open {
             }
         }
     }
-}
-
-fn estimate_message(message: &Message) -> u64 {
-    let text = match message {
-        Message::User { content } | Message::Tool { content, .. } => estimate_tokens(content),
-        Message::Assistant { content, calls } => {
-            estimate_tokens(content) + calls.iter().map(estimate_call).sum::<u64>()
-        }
-    };
-    text + MESSAGE_OVERHEAD
-}
-
-fn estimate_call(call: &ToolCall) -> u64 {
-    let arguments = match &call.arguments {
-        crate::core::Arguments::Json(value) => estimate_tokens(&value.to_string()),
-        crate::core::Arguments::Raw(text) => estimate_tokens(text),
-    };
-    estimate_tokens(&call.name) + arguments
 }

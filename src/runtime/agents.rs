@@ -10,7 +10,7 @@ use super::{Own, OwnTool, Refused, SystemClock};
 use crate::{
     config::{self, Config},
     core::{Model, Tool, fact::ModelInfo},
-    model::{self, Anthropic, OpenAi, Scripted},
+    model::{self, Anthropic, Counting, OpenAi, Scripted},
     policy::Policy,
     session::Agent,
     tool::{self, Bank, Overrides, Registration, Registry},
@@ -47,6 +47,16 @@ pub enum Error {
         model: String,
         /// What is wrong.
         wrong: model::http::Error,
+    },
+    /// A limit on money, and a model whose price nobody knows.
+    #[error(
+        "agents.{agent}.limits.cost_limit_usd: needs to know what tokens of the model {model} cost; its prices are missing"
+    )]
+    Prices {
+        /// The agent.
+        agent: String,
+        /// The model.
+        model: String,
     },
     /// What the program brings along is for nobody.
     #[error("{}; the configuration declares agents {} and models {}", .wrong.join(", "), .agents.join(", "), .models.join(", "))]
@@ -91,9 +101,18 @@ pub(super) fn build(config: &Config, data_dir: &Path, own: &Own, policy: &Arc<Po
             default_task_type: agent.default_task_type().to_owned(),
             fingerprint: config.agent_fingerprint(name).unwrap_or_default(),
         };
+        check_prices(&agent, &*agent.model)?;
         by_name.insert(name.clone(), Arc::new(agent));
     }
     Ok(Agents { by_name, default: config.default_agent().map(str::to_owned) })
+}
+
+/// The configuration checks its own models; one that the program brings along has prices of its own.
+fn check_prices(agent: &Agent, model: &dyn Model) -> Result<(), Error> {
+    if agent.limits.cost_limit.is_none() || model.info().prices.is_some() {
+        return Ok(());
+    }
+    Err(Error::Prices { agent: agent.name.clone(), model: model.info().name.clone() })
 }
 
 fn check_own(config: &Config, own: &Own) -> Result<(), Error> {
@@ -121,14 +140,15 @@ fn build_model(
     client: &mut Option<model::Client>,
 ) -> Result<Arc<dyn Model>, Error> {
     let info = config.info(name);
+    let counting = Counting::of(config.count_tokens, &info.request_model);
     let wrong = |wrong| Error::Http { model: name.to_owned(), wrong };
     Ok(match &config.provider {
         config::Provider::Scripted(script) => Arc::new(build_scripted(name, info, script)?),
         config::Provider::Anthropic(access) => {
-            Arc::new(Anthropic::new(info, access, shared(client).map_err(wrong)?).map_err(wrong)?)
+            Arc::new(Anthropic::new(info, access, shared(client).map_err(wrong)?).map_err(wrong)?.counting(counting))
         }
         config::Provider::OpenAi(access, key) => {
-            Arc::new(OpenAi::new(info, access, *key, shared(client).map_err(wrong)?).map_err(wrong)?)
+            Arc::new(OpenAi::new(info, access, *key, shared(client).map_err(wrong)?).map_err(wrong)?.counting(counting))
         }
     })
 }

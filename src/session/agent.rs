@@ -8,11 +8,11 @@ use sha2::{Digest, Sha256};
 use crate::{
     core::{
         BlobHash, Limits, Model, Principal, Sensitive, SessionId, SpanId, Timestamp,
-        fact::{JOURNAL_VERSION, Language, PromptRef, SessionStarted, SpanLink, TraceStart},
+        fact::{CountedBy, JOURNAL_VERSION, Language, PromptRef, SessionStarted, SpanLink, TraceStart},
         port::Blob,
     },
     journal::{Journal, SessionLog},
-    machine::Prompt,
+    machine::{Prompt, budget::Count},
     policy::Policy,
     tool::ToolSet,
 };
@@ -69,6 +69,14 @@ impl Agent {
     /// What every call begins with, for this principal: tools that it may not use are not shown.
     pub fn prompt(&self, principal: &Principal) -> Prompt {
         Prompt::new(self.system_prompt.clone(), self.tools.definitions(principal))
+    }
+
+    /// Whether its model can count a call before it is made.
+    pub fn can_count(&self) -> Count {
+        match self.model.counted_by() {
+            CountedBy::Provider | CountedBy::Tokenizer => Count::Possible,
+            CountedBy::Estimate => Count::Unavailable,
+        }
     }
 
     /// Whether none of the tools that this principal may use can be reached now.

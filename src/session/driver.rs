@@ -16,7 +16,13 @@ use crate::{
         port::StoreError,
     },
     journal::SessionLog,
-    machine::{Prompt, Step, Surroundings, budget::Allowance, decide, prompt::request, reply::settle_ids},
+    machine::{
+        Prompt, State, Step, Surroundings,
+        budget::{Allowance, Count, Measure},
+        decide,
+        prompt::request,
+        reply::settle_ids,
+    },
     policy::ModelInput,
 };
 
@@ -62,24 +68,41 @@ pub async fn drive(
     principal: &Arc<Principal>,
     signals: &Signals,
 ) -> Result<Ended, StoreError> {
+    let mut counted = None;
     loop {
         if signals.lost.is_cancelled() {
             return Ok(Ended::TakenOver);
         }
         settle_journal(log).await?;
-        let around = Surroundings { now: log.now(), tools_unavailable: agent.tools_unavailable(principal) };
+        let around = Surroundings {
+            now: log.now(),
+            tools_unavailable: agent.tools_unavailable(principal),
+            // A count is of the history as it was then.
+            count: counted.take().unwrap_or_else(|| agent.can_count()),
+        };
         match log.read(|state| decide(state, prompt, around)) {
             Step::Finish(facts) => return finish(log, facts).await,
             Step::Compact(fact) => log.record(fact),
             Step::AwaitConfirmation if signals.cancel.is_cancelled() => log.record(cancel_requested()),
             Step::AwaitConfirmation => return await_confirmation(log).await,
             Step::Stop => return Ok(Ended::Suspended),
-            Step::CallModel { .. } | Step::RunTools(_) if signals.suspend.is_cancelled() => {
+            Step::CallModel { .. } | Step::RunTools(_) | Step::Count { .. } | Step::Summarize { .. }
+                if signals.suspend.is_cancelled() =>
+            {
                 return suspend(log).await;
             }
-            Step::CallModel { step, purpose, allowance } => {
-                let work = ask_model(log, agent, prompt, step, purpose, allowance);
+            Step::Count { purpose } => {
+                let work = async { counted = Some(count(log, agent, prompt, purpose).await) };
                 interruptible(log, signals, work).await;
+            }
+            Step::CallModel { step, purpose, allowance } => {
+                let work = ask_model(log, agent, prompt, Ask { step, purpose, allowance, summarized_steps: 0 });
+                interruptible(log, signals, work).await;
+            }
+            Step::Summarize { steps, allowance } => {
+                let step = log.read(State::next_step);
+                let ask = Ask { step, purpose: CallPurpose::Summary, allowance, summarized_steps: steps };
+                interruptible(log, signals, ask_model(log, agent, prompt, ask)).await;
             }
             Step::RunTools(calls) => {
                 let work = run_tools(log, agent, principal, calls);
@@ -179,24 +202,36 @@ fn time_left(log: &SessionLog) -> Duration {
     log.read(|state| state.time_left(log.now()))
 }
 
-/// One model call: build the request from the state, send it, record what came.
-async fn ask_model(
-    log: &SessionLog,
-    agent: &Agent,
-    prompt: &Prompt,
+/// What a model is asked for.
+struct Ask {
     step: u32,
     purpose: CallPurpose,
     allowance: Allowance,
-) {
-    let request = log.read(|state| request(state, prompt, purpose, allowance.max_tokens));
+    summarized_steps: u32,
+}
+
+/// Lets the model count the next call. Where it cannot say, the estimate stands.
+async fn count(log: &SessionLog, agent: &Agent, prompt: &Prompt, purpose: CallPurpose) -> Count {
+    let model = &*agent.model;
+    let request = log.read(|state| request(state, prompt, purpose, model.info().max_output_tokens, 0));
+    let tokens = agent.policy.count(model, &request, log.root()).await;
+    tokens.map_or(Count::Unavailable, |tokens| Count::Known(Measure { tokens, by: model.counted_by() }))
+}
+
+/// One model call: build the request from the state, send it, record what came.
+async fn ask_model(log: &SessionLog, agent: &Agent, prompt: &Prompt, ask: Ask) {
+    let Ask { step, purpose, allowance, summarized_steps } = ask;
+    let request = log.read(|state| request(state, prompt, purpose, allowance.max_tokens, summarized_steps));
     let body = agent.model.encode(&request);
     let call = ModelCall {
         step,
         purpose,
         model: agent.model.info().clone(),
-        estimated_input_tokens: allowance.estimated_input,
+        estimated_input_tokens: allowance.input.tokens,
+        counted_by: allowance.input.by,
         max_tokens: allowance.max_tokens,
         body_hash: hash_of(&body),
+        summarized_steps,
     };
     let input = ModelInput { model: &*agent.model, request: &request, body: &body, timeout: agent.model_timeout };
     log.observe(call, |op| async move {

@@ -11,19 +11,23 @@ use std::{
 
 use glassbox::{
     core::{
-        Arguments, Clock, EndReason, Entry, Fact, Limits, Message, Tool, ToolOutcome,
+        Arguments, BlobHash, Clock, EndReason, Entry, Fact, Limits, Message, Money, Prices, Tool, ToolOutcome,
         circuit::CircuitId,
         fact::{CallPurpose, Language},
         lease::{LeaseGrant, Leases as _},
         port::StoreErrorKind,
     },
     journal::{Journal, SessionLog},
-    machine::State,
+    machine::{
+        State,
+        transcript::{Exchange, transcript},
+    },
     policy::{Act, Policy, ToolRate},
     session::{Ended, Say, Signals, Standing, decided, drive, expiries, take_up, take_up_because, weigh},
     store::memory,
 };
 use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
 
 use crate::world::{self, PausedClock, PlannedTool, ToolPlan};
 
@@ -39,6 +43,9 @@ struct Scenario {
     limits: LimitPlan,
     #[serde(default)]
     context_window: Option<u64>,
+    /// What its tokens cost: billionths of a dollar for a million.
+    #[serde(default)]
+    prices: Option<Prices>,
     #[serde(default)]
     tools: BTreeMap<String, ToolPlan>,
     /// Calls of a tool in a minute.
@@ -74,6 +81,8 @@ struct Scenario {
     #[serde(default)]
     explanation: Option<String>,
     tokens: u64,
+    #[serde(default)]
+    cost_nano_usd: Option<u64>,
     /// Active time, which in paused time is exact.
     #[serde(default)]
     active_ms: u64,
@@ -122,6 +131,7 @@ impl DecisionPlan {
 struct LimitPlan {
     max_iterations: Option<u32>,
     token_budget: Option<u64>,
+    cost_limit_nano_usd: Option<Money>,
     deadline_ms: Option<u64>,
     max_parallel_tools: Option<u32>,
 }
@@ -132,6 +142,7 @@ impl LimitPlan {
         Limits {
             max_iterations: self.max_iterations.unwrap_or(usual.max_iterations),
             token_budget: self.token_budget.unwrap_or(usual.token_budget),
+            cost_limit: self.cost_limit_nano_usd,
             deadline: self.deadline_ms.map_or(usual.deadline, Duration::from_millis),
             max_parallel_tools: self.max_parallel_tools.unwrap_or(usual.max_parallel_tools),
             ..usual
@@ -155,7 +166,7 @@ fn line(fact: &Fact) -> String {
         Fact::CancelRequested { .. } => "cancel_requested".into(),
         Fact::ModelCallStarted { call, .. } => match call.purpose {
             CallPurpose::Step => format!("model_call_started {}", call.step),
-            CallPurpose::Direct | CallPurpose::WrapUp => {
+            CallPurpose::Direct | CallPurpose::WrapUp | CallPurpose::Summary => {
                 format!("model_call_started {} {}", call.step, call.purpose.label())
             }
         },
@@ -203,8 +214,12 @@ fn line(fact: &Fact) -> String {
         Fact::CircuitChanged(change) => {
             format!("{} {} {} {}", change.circuit, change.from.label(), change.to.label(), change.cause.label())
         }
-        Fact::ContextCompacted { calls, tokens_before, tokens_after } => {
-            format!("context_compacted {} {tokens_before} {tokens_after}", calls.join(","))
+        Fact::ContextCompacted { calls, steps, summary, tokens_before, tokens_after } => {
+            let what = match summary {
+                None => calls.join(","),
+                Some(summary) => format!("steps={steps} {:?}", summary.expose()),
+            };
+            format!("context_compacted {what} {tokens_before} {tokens_after}")
         }
         Fact::LimitReached { limit, value } => format!("limit_reached {} {value}", limit.label()),
         Fact::HandedOver { cause, .. } => format!("handed_over {}", cause.label()),
@@ -264,6 +279,7 @@ async fn play(scenario: &Scenario) -> (Vec<Entry>, Vec<Entry>, Ended) {
         .collect();
     let mut model = world::model_info();
     model.context_window = scenario.context_window.unwrap_or(model.context_window);
+    model.prices = scenario.prices;
     let mut agent = world::agent(&scenario.script, model, scenario.limits.limits(), scenario.language, tools);
     let store = Arc::new(memory::Store::new());
     let clock = Arc::new(PausedClock::new());
@@ -315,7 +331,12 @@ async fn play(scenario: &Scenario) -> (Vec<Entry>, Vec<Entry>, Ended) {
             tokio::join!(driving, cancel).0
         }
     };
-    (world::entries(&store), world::system_entries(&store), ended.expect("memory does not fail"))
+    let entries = world::entries(&store);
+    for Exchange { call, request, .. } in transcript(&entries, &prompt) {
+        let body = BlobHash::from_bytes(Sha256::digest(agent.model.encode(&request)).into());
+        assert_eq!(body, call.body_hash, "{}: a request cannot be rebuilt", scenario.shows);
+    }
+    (entries, world::system_entries(&store), ended.expect("memory does not fail"))
 }
 
 /// Where a run differs from what its scenario says; empty if nowhere.
@@ -341,6 +362,7 @@ fn differences(scenario: &Scenario, entries: &[Entry], system: &[Entry], ended: 
     check("degraded", end.degraded.to_string(), scenario.degraded.to_string());
     check("partial", format!("{:?}", text(&end.partial)), format!("{:?}", scenario.partial));
     check("explanation", format!("{:?}", end.explanation), format!("{:?}", scenario.explanation));
+    check("cost", format!("{:?}", end.cost.map(Money::nanos)), format!("{:?}", scenario.cost_nano_usd));
     check("tokens", end.usage.total().to_string(), scenario.tokens.to_string());
     check("active_ms", end.active_ms.to_string(), scenario.active_ms.to_string());
     found
@@ -389,7 +411,7 @@ async fn every_scenario_gives_its_journal() {
     assert!(missing.is_empty(), "no scenario ends a call as {missing:?}");
     let missing: Vec<_> = EndReason::ALL
         .iter()
-        .filter(|reason| !matches!(reason, EndReason::CostLimit | EndReason::OutputInvalid))
+        .filter(|reason| !matches!(reason, EndReason::OutputInvalid))
         .filter(|reason| !reasons.contains(reason.label()))
         .collect();
     assert!(missing.is_empty(), "no scenario ends as {missing:?}");

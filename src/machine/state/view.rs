@@ -8,7 +8,7 @@ use std::{
 use super::{Confirmation, Open, State};
 use crate::{
     core::{
-        FaultKind, Limits, Message, SessionStatus, SpanId, Timestamp, ToolCall, Usage,
+        FaultKind, Limits, Message, Money, SessionStatus, SpanId, Timestamp, ToolCall, Usage,
         fact::{Language, Limit, ModelInfo},
     },
     machine::{prompt::Prompt, repeats::Repeats},
@@ -111,6 +111,11 @@ impl State {
     /// Tokens so far.
     pub const fn usage(&self) -> &Usage {
         &self.usage
+    }
+
+    /// What the calls so far cost, as far as their models have prices; nothing where none has.
+    pub const fn cost(&self) -> Option<Money> {
+        self.cost
     }
 
     /// The fullest that the window was.

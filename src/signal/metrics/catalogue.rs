@@ -110,6 +110,8 @@ families! {
         "Tool calls that a model asked for, by whether name and arguments fit what was offered.";
     MODEL_RETRIES = "glassbox_model_retries_total", Kind::Counter, ["model", "reason"], "attempts",
         "Attempts repeated at the same model, by the fault of the attempt before.";
+    COST = "glassbox_cost_usd_total", Kind::Counter, ["model"], "US dollars",
+        "What model calls cost, by the prices that are configured; stays at zero for a model without prices.";
     CIRCUIT_STATE = "glassbox_circuit_state", Kind::Gauge, ["kind", "name", "state"], "0 or 1",
         "How a circuit breaker stands: 1 for the state it is in, 0 for the others.";
     CIRCUIT_MOVES = "glassbox_circuit_transitions_total", Kind::Counter, ["kind", "name", "to"], "moves",
