@@ -69,7 +69,7 @@ enum Command {
     Run(run::Options),
     /// Serve the HTTP API.
     Serve(serve::Options),
-    /// Look at the configuration and say all that is wrong with it.
+    /// Look at the configuration, or try its models with the tool definitions.
     Check(check::Options),
     /// Look at sessions.
     #[command(subcommand)]
@@ -140,7 +140,7 @@ fn run_command(cli: Cli) -> anyhow::Result<u8> {
     match cli.command {
         Command::Run(options) => block_on(run::run(cli.global, options)),
         Command::Serve(options) => block_on(serve::run(cli.global, options)),
-        Command::Check(options) => check::run(&cli.global, &options),
+        Command::Check(options) => check::run(cli.global, options),
         Command::Session(command) => session::run(cli.global, command),
     }
 }

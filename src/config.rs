@@ -288,8 +288,9 @@ mod tests {
         all.auth.default_principal.attributes.clear();
         all.models.retain(|name, _| name == "bank");
         all.models.values_mut().for_each(|model| model.prices = None);
-        all.agents.values_mut().for_each(|agent| agent.limits.cost_limit = None);
-        all.agents.values_mut().for_each(|agent| agent.prompt_version = None);
+        all.agents.values_mut().for_each(|agent| {
+            (agent.prompt_version, agent.fallback, agent.limits.cost_limit) = (None, None, None);
+        });
         for tool in all.tools.values_mut() {
             (tool.description, tool.circuit, tool.max_concurrent) = (None, None, None);
             tool.roles.clear();

@@ -10,10 +10,12 @@ pub mod compaction;
 pub mod decide;
 pub mod ending;
 pub mod explanation;
+pub mod primary;
 pub mod prompt;
 pub mod repeats;
 pub mod reply;
 pub mod retry;
+pub mod route;
 pub mod state;
 pub mod summary;
 mod tokens;
@@ -21,4 +23,5 @@ pub mod transcript;
 
 pub use decide::{Step, Surroundings, decide};
 pub use prompt::Prompt;
+pub use route::{Asked, Fallback};
 pub use state::State;

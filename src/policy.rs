@@ -6,6 +6,7 @@
 mod attempts;
 mod circuits;
 mod limits;
+mod primaries;
 mod slots;
 
 use std::{
@@ -28,6 +29,7 @@ pub use self::{
     attempts::whole_seconds,
     circuits::{Act, Circuits, Standing},
     limits::{Limited, Limits, ToolRate},
+    primaries::{Entrance, Primaries},
     slots::Slots,
 };
 use crate::{
@@ -35,7 +37,7 @@ use crate::{
         Effect, Fact, Fault, FaultKind, Model, ModelReply, ModelRequest, Principal, Sensitive, SpanId, Tool,
         ToolOutcome, ToolSpec, Usage,
         circuit::CircuitId,
-        fact::{AttemptEnd, ModelCallEnd, ModelOutcome, RateLimit},
+        fact::{AttemptEnd, FallbackCause, ModelCallEnd, ModelOutcome, RateLimit},
         fault::Health,
         op::{ModelAttempt, ToolAttempt},
         port::{Entropy, ModelCallInput, StoreError, ToolContext, ToolReply, TraceContext},
@@ -51,6 +53,8 @@ const COUNT_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Policy {
     /// Breakers of tools and models.
     pub circuits: Circuits,
+    /// Models that have a fallback.
+    pub primaries: Primaries,
     /// How often tools may be called.
     pub limits: Limits,
     /// How many attempts of a tool run at once.
@@ -74,6 +78,8 @@ pub struct ModelInput<'a> {
     pub body: &'a [u8],
     /// Time of one attempt.
     pub timeout: Duration,
+    /// Whether it tries a model that is down: once, for the fallback waits.
+    pub probe: bool,
 }
 
 /// A tool call that may run.
@@ -108,8 +114,11 @@ impl Policy {
     /// Makes a model call inside its operation `call`.
     pub async fn call_model(&self, log: &SessionLog, call: SpanId, input: ModelInput<'_>) -> ModelCallEnd {
         let circuit = CircuitId::model(input.model.info().name.clone());
-        let exchange = ModelExchange { log, call, circuit, input, broken: Mutex::default() };
-        let Attempts { result, made } = attempts(self, &self.llm_retry, log, &exchange).await;
+        let exchange =
+            ModelExchange { log, call, circuit, primaries: &self.primaries, input, broken: Mutex::default() };
+        let once = retry::Policy::never();
+        let rules = if input.probe { &once } else { &self.llm_retry };
+        let Attempts { result, made } = attempts(self, rules, log, &exchange).await;
         let broken = exchange.broken.into_inner().unwrap_or_else(PoisonError::into_inner);
         model_call_end(result, broken, made)
     }
@@ -134,6 +143,14 @@ impl Policy {
         guarded(COUNT_TIMEOUT, async { Ok(model.count(request, trace).await) }).await.ok().flatten()
     }
 
+    /// Why calls go straight to the fallback of this model; nothing while it may be asked.
+    pub fn detour(&self, model: &str) -> Option<FallbackCause> {
+        if self.circuits.is_open(&CircuitId::model(model)) {
+            return Some(FallbackCause::Fault(FaultKind::CircuitOpen));
+        }
+        (!self.primaries.may_ask(model)).then_some(FallbackCause::PrimaryDown)
+    }
+
     /// Whether none of these tools can be reached: the circuit of each is open. False where
     /// there are no tools at all.
     pub fn all_unavailable<'a>(&self, tools: impl IntoIterator<Item = &'a ToolSpec>) -> bool {
@@ -147,6 +164,7 @@ struct ModelExchange<'a> {
     log: &'a SessionLog,
     call: SpanId,
     circuit: CircuitId,
+    primaries: &'a Primaries,
     input: ModelInput<'a>,
     /// What the attempts that broke are charged with.
     broken: Mutex<Usage>,
@@ -179,6 +197,7 @@ impl Exchange for ModelExchange<'_> {
         log.observe(attempt, |_| async {
             let send = ModelCallInput { request: input.request, body: input.body, trace: log.trace(call) };
             let result = guarded(input.timeout, input.model.call(send)).await;
+            self.primaries.hear(&input.model.info().name, &result);
             if let Err(Fault { usage: Some(usage), .. }) = &result {
                 self.broken.lock().unwrap_or_else(PoisonError::into_inner).add(usage);
             }
@@ -251,6 +270,15 @@ impl Exchange for ToolExchange<'_> {
         })
         .await
     }
+}
+
+/// Asks a model once, outside every session: no retry, no breaker, no record but the caller's.
+///
+/// # Errors
+/// The fault that it ended in.
+pub async fn ask_once(input: ModelInput<'_>, trace: TraceContext) -> Result<ModelReply, Fault> {
+    let send = ModelCallInput { request: input.request, body: input.body, trace };
+    guarded(input.timeout, input.model.call(send)).await
 }
 
 fn millis(wait: Duration) -> u64 {

@@ -4,6 +4,7 @@
 //! It must never hold a rule of the loop, of a tool or of a signal; those stand to its left.
 
 mod agents;
+mod checks;
 mod clock;
 mod decide;
 mod diagnostics;
@@ -31,6 +32,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::{
     agents::build_models,
+    checks::{ModelCheck, Untested},
     clock::{SystemClock, SystemEntropy},
     decide::{NotDecided, Settled},
     diagnostics::Diagnostics,
@@ -51,7 +53,7 @@ use crate::{
         port::{Entropy, StoreError},
     },
     journal::{Journal, SystemLog, Writer},
-    policy::Circuits,
+    policy::{Circuits, Primaries},
     session::{Agent, NewSession},
     signal::{Feed, Metrics},
     store,
@@ -112,7 +114,10 @@ pub struct Runtime {
 
 struct Inner {
     agents: agents::Agents,
+    /// Fallbacks that were not tried with the tool definitions of now.
+    untested: Vec<Untested>,
     circuits: Circuits,
+    primaries: Primaries,
     journal: Journal,
     system: SystemLog,
     store: Arc<dyn Store>,
@@ -170,10 +175,14 @@ impl Runtime {
             surface: setup.surface.to_owned(),
         });
         policy::restore(&policy.circuits, &*store).map_err(Error::Store)?;
+        let untested = checks::untested(&agents, &*store).map_err(Error::Store)?;
+        untested.iter().for_each(|fallback| signals.metrics().fallback_untested(&fallback.model));
         let live = Live::new(usize::try_from(config.server.max_sessions).unwrap_or(usize::MAX));
         let inner = Inner {
             agents,
+            untested,
             circuits: policy.circuits.clone(),
+            primaries: policy.primaries.clone(),
             journal,
             system,
             store,

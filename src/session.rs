@@ -11,7 +11,7 @@ mod resume;
 mod tools;
 
 pub use self::{
-    agent::{Agent, NewSession},
+    agent::{Agent, Fallback, NewSession},
     confirm::{Decided, Objection, Say, Standing, decided, expiries, weigh},
     driver::{Ended, Signals, drive},
     export::{EXPORT_VERSION, ExportError, all_ids, export},

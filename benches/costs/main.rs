@@ -196,6 +196,7 @@ fn instant_agent(journal: &Journal) -> Agent {
         limits: glassbox::core::Limits::default(),
         model: Arc::new(Scripted::from_yaml(info, script).expect("a script")),
         model_timeout: Duration::from_secs(30),
+        fallback: None,
         tools: registry.all(),
         policy: Arc::new(world::policy(journal)),
         task_types: vec!["other".into()],

@@ -157,6 +157,7 @@ fn metrics() -> Metrics {
         agents: vec![("bank".into(), config.agents["bank"].task_types.clone())],
         models: vec![("bank".into(), "scripted".into(), "bank".into())],
         tools: config.tools.keys().cloned().collect(),
+        fallbacks: Vec::new(),
         circuits: Vec::new(),
         sinks: vec!["feed", "lines", "otlp"],
         version: "0".into(),
@@ -197,8 +198,10 @@ pub(crate) fn memory_journal() -> Journal {
 pub(crate) fn policy(journal: &Journal) -> Policy {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let circuits = [CircuitId::model("bank"), CircuitId::tool("ping")];
+    let system = SystemLog::begin(journal);
     Policy {
-        circuits: Circuits::new(SystemLog::begin(journal), &Rules::default(), circuits),
+        circuits: Circuits::new(system.clone(), &Rules::default(), circuits),
+        primaries: policy::Primaries::new(system, Rules::default().half_open_after, []),
         limits: policy::Limits::new([], &clock),
         slots: policy::Slots::default(),
         llm_retry: RetryPolicy::llm().rules(),

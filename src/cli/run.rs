@@ -39,6 +39,7 @@ pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> 
     // Caught before the session begins, so that no signal finds it unprepared.
     let mut stops = Stops::catch()?;
     let runtime = start(&global, &config, "run")?;
+    runtime.report_untested();
     let reader = runtime.feed().subscribe(None);
     let task = Task {
         agent: options.agent,
@@ -59,6 +60,7 @@ pub(super) async fn resume(global: Global, id: Option<String>) -> anyhow::Result
     let config = global.load()?;
     let mut stops = Stops::catch()?;
     let runtime = start(&global, &config, "resume")?;
+    runtime.report_untested();
     let ids = match id {
         Some(text) => vec![super::session::resolve(&**runtime.store(), &text)?],
         None => runtime.orphans().await?,

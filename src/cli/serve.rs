@@ -33,6 +33,7 @@ pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> 
     let mut interrupt = tokio::signal::unix::signal(SignalKind::interrupt())?;
     let runtime = Runtime::start(&config, Setup::serve(&global.data_dir))?;
     runtime.diagnostics().install();
+    runtime.report_untested();
     runtime.keep_sessions();
     let listener = TcpListener::bind(config.server.listen)
         .await

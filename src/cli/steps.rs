@@ -58,6 +58,10 @@ impl Steps {
             Fact::ToolAttemptFinished { attempt, end, .. } if end.outcome != ToolOutcome::Ok => {
                 vec![attempt_line(*attempt, end.outcome.label())]
             }
+            Fact::ModelFallback { from, to, cause, .. } => {
+                let (from, to) = (short(from), short(to));
+                vec![format!("├─ {} {from} → {to} ({})", style("fallback").yellow(), cause.label())]
+            }
             Fact::ConfirmationRequested { request, .. } => {
                 let (tool, arguments) = (style(short(&request.tool)).cyan(), short(&request.arguments.to_string()));
                 vec![format!("│  ├─ {tool} {arguments} · {}", style("waits for a person").yellow())]
@@ -103,6 +107,8 @@ impl Steps {
             | Fact::ToolAttemptStarted { .. }
             | Fact::ToolAttemptFinished { .. }
             | Fact::CircuitChanged(_)
+            | Fact::PrimaryChanged { .. }
+            | Fact::ModelChecked { .. }
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
             | Fact::SessionsErased { .. } => Vec::new(),

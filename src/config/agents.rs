@@ -26,6 +26,8 @@ pub struct Agent {
     pub language: Language,
     /// The name of its model, a key of `models`.
     pub model: String,
+    /// The name of the model that is asked where that one does not answer, another key of `models`.
+    pub fallback: Option<String>,
     /// The names of its tools, keys of `tools`.
     pub tools: Vec<String>,
     /// Where its sessions are stopped.
@@ -232,12 +234,18 @@ fn read_agent(section: &Section<'_>, models: (&[String], &BTreeMap<String, Model
         section.wrong("task_types", "must name at least one kind of task, such as [other]");
     }
     let model = section.need("model", scalar::name_of(names, "a model under models")).unwrap_or_default();
-    let limits = read_priced_limits(&section.section("limits"), models.get_key_value(&model));
+    let fallback = section.get("fallback", scalar::name_of(names, "a model under models"));
+    if fallback.as_ref() == Some(&model) {
+        section.wrong("fallback", "must be another model than model");
+    }
+    let asked = std::iter::once(&model).chain(&fallback).filter_map(|name| models.get_key_value(name));
+    let limits = read_priced_limits(&section.section("limits"), asked);
     Agent {
         system_prompt: section.need("system_prompt", scalar::text).unwrap_or_default(),
         prompt_version: section.get("prompt_version", scalar::text),
         language: section.get("language", scalar::word(&languages)).unwrap_or_default(),
         model,
+        fallback,
         tools: section.list("tools", scalar::name_of(tools, "a tool under tools")).unwrap_or_default(),
         limits,
         task_types: task_types.unwrap_or_else(|| vec!["other".to_owned()]),

@@ -5,6 +5,7 @@
 
 mod call;
 mod confirmation;
+mod fallback;
 mod limit;
 mod session;
 
@@ -16,6 +17,7 @@ pub use self::{
         ToolCallEnd,
     },
     confirmation::{ConfirmationEnd, ConfirmationRequest, Decision},
+    fallback::FallbackCause,
     limit::{HandoverCause, Limit, RateLimit},
     session::{
         EraseCause, Language, ModelInfo, PromptRef, SessionEnd, SessionStarted, SessionSummary, SpanLink, SuspendCause,
@@ -24,7 +26,7 @@ pub use self::{
 };
 use super::{
     circuit::CircuitChange,
-    id::{SpanId, StreamId},
+    id::{BlobHash, SpanId, StreamId},
     outcome::ToolOutcome,
     sensitive::Sensitive,
     spec::Effect,
@@ -36,6 +38,9 @@ pub const JOURNAL_VERSION: u32 = 1;
 
 /// The name of [`Fact::CircuitChanged`], to find those of earlier processes by.
 pub const CIRCUIT_CHANGED: &str = "circuit_changed";
+
+/// The name of [`Fact::ModelChecked`], to find those of earlier processes by.
+pub const MODEL_CHECKED: &str = "model_checked";
 
 /// One fact at its place in a journal.
 #[derive(Clone, Debug, PartialEq)]
@@ -105,6 +110,17 @@ pub enum Fact {
         op: SpanId,
         /// How it ended.
         end: Box<ModelCallEnd>,
+    },
+    /// The next model call goes to the fallback and not to the agent's own model.
+    ModelFallback {
+        /// The step of that call.
+        step: u32,
+        /// The configured model that is not asked, or not again.
+        from: String,
+        /// The configured model that is asked instead.
+        to: String,
+        /// Why.
+        cause: FallbackCause,
     },
     /// A tool call that the model asked for began; opens its span.
     ToolCallStarted {
@@ -199,6 +215,24 @@ pub enum Fact {
     SessionFinished(Box<SessionEnd>),
     /// System journal: a circuit breaker moved, or an operator switched it.
     CircuitChanged(Box<CircuitChange>),
+    /// System journal: a model that has a fallback is given up for a while, or taken back.
+    PrimaryChanged {
+        /// The configured model.
+        model: String,
+        /// Whether calls go straight to the fallback from now on.
+        down: bool,
+    },
+    /// System journal: somebody tried whether a model takes an agent's tool definitions.
+    ModelChecked {
+        /// The configured model.
+        model: String,
+        /// The name that the provider knows.
+        request_model: String,
+        /// The hash of the definitions, all of the agent's.
+        tools_hash: BlobHash,
+        /// Whether it took them.
+        ok: bool,
+    },
     /// System journal: a process opened the store.
     ProcessStarted {
         /// The version of glassbox.
@@ -232,6 +266,7 @@ impl Fact {
             Self::ModelAttemptStarted { .. } => "model_attempt_started",
             Self::ModelAttemptFinished { .. } => "model_attempt_finished",
             Self::ModelCallFinished { .. } => "model_call_finished",
+            Self::ModelFallback { .. } => "model_fallback",
             Self::ToolCallStarted { .. } => "tool_call_started",
             Self::ToolAttemptStarted { .. } => "tool_attempt_started",
             Self::ToolAttemptFinished { .. } => "tool_attempt_finished",
@@ -244,6 +279,8 @@ impl Fact {
             Self::HandedOver { .. } => "handed_over",
             Self::SessionFinished(_) => "session_finished",
             Self::CircuitChanged(_) => CIRCUIT_CHANGED,
+            Self::PrimaryChanged { .. } => "primary_changed",
+            Self::ModelChecked { .. } => MODEL_CHECKED,
             Self::ProcessStarted { .. } => "process_started",
             Self::ProcessStopped { .. } => "process_stopped",
             Self::SessionsErased { .. } => "sessions_erased",

@@ -141,6 +141,12 @@ impl FaultKind {
         matches!(self, Self::Timeout | Self::Transport | Self::Panic)
     }
 
+    /// Whether another model may well serve what this one did not: the fault is on its side, or
+    /// its pace is exhausted. A request that is itself wrong is wrong for the next model too.
+    pub const fn falls_back(self) -> bool {
+        matches!(self.health(), Health::Failure) || matches!(self, Self::RateLimited | Self::CircuitOpen)
+    }
+
     /// The status that our own API answers with when this fault is the reason.
     pub const fn http_status(self) -> u16 {
         match self {

@@ -5,6 +5,7 @@ use super::{
     compaction::{self, Goal},
     ending::end,
     prompt::Prompt,
+    route::{self, Asked, Fallback},
     state::{Confirmation, State, Summary},
     summary,
 };
@@ -25,6 +26,8 @@ pub enum Step {
         step: u32,
         /// Why.
         purpose: CallPurpose,
+        /// Which of the agent's models.
+        asked: Asked,
         /// What it may use.
         allowance: Allowance,
     },
@@ -34,16 +37,22 @@ pub enum Step {
     Count {
         /// The purpose of that call.
         purpose: CallPurpose,
+        /// Which of the agent's models.
+        asked: Asked,
     },
     /// Ask the model for a summary of the oldest steps, which are to be left out of the history.
     Summarize {
         /// How many.
         steps: u32,
+        /// Which of the agent's models.
+        asked: Asked,
         /// What the call may use.
         allowance: Allowance,
     },
     /// Record that results or steps are left out of the history, to make room for the next call.
     Compact(Fact),
+    /// Record that the next call goes to the fallback; it is fitted to that model then.
+    FallBack(Fact),
     /// Stop until a person has decided on the calls that wait; all others have their results.
     AwaitConfirmation,
     /// Record these facts, the last of which ends the session.
@@ -54,25 +63,27 @@ pub enum Step {
 
 /// What the decision must know besides the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Surroundings {
+pub struct Surroundings<'a> {
     /// Now.
     pub now: Timestamp,
     /// Whether every tool of the agent is unavailable: the circuit of each is open.
     pub tools_unavailable: bool,
+    /// The fallback of the agent, if it has one.
+    pub fallback: Option<Fallback<'a>>,
     /// What is known of the length of the next call.
     pub count: Count,
 }
 
 /// Decides. The order is the order of precedence: what ends a session for good stands first,
 /// an answer that is there wins over every limit, and limits are asked before anything is begun.
-pub fn decide(state: &State, prompt: &Prompt, around: Surroundings) -> Step {
+pub fn decide(state: &State, prompt: &Prompt, around: Surroundings<'_>) -> Step {
     let now = around.now;
     match state.status() {
         None => return Step::Stop,
         Some(status) if status.is_final() => return Step::Stop,
         Some(_) => {}
     }
-    if let Some(ending) = ending(state, now) {
+    if let Some(ending) = ending(state, around) {
         return Step::Finish(ending.facts(state, now));
     }
     let waits = |call: &&ToolCall| state.confirmation(&call.id).is_some_and(Confirmation::waits);
@@ -88,45 +99,48 @@ pub fn decide(state: &State, prompt: &Prompt, around: Surroundings) -> Step {
         return Step::AwaitConfirmation;
     }
     let purpose = if around.tools_unavailable { CallPurpose::Direct } else { CallPurpose::Step };
-    ask(state, prompt, around, purpose, state.next_step())
+    call_model(state, prompt, around, state.next_step(), purpose)
         .unwrap_or_else(|(limit, value)| Step::Finish(Ending::limit(limit, value).facts(state, now)))
 }
 
-/// The next model call, or what has to be done before it.
+/// What comes before a call of the model, and the call: which model it is decides about the room
+/// that there is, and where the window is the limit, what is old can give way.
 ///
 /// # Errors
 /// The limit that forbids it, with the value at which that stands.
-fn ask(
+fn call_model(
     state: &State,
     prompt: &Prompt,
-    around: Surroundings,
-    purpose: CallPurpose,
+    around: Surroundings<'_>,
     step: u32,
+    purpose: CallPurpose,
 ) -> Result<Step, (Limit, u64)> {
-    let (model, input) = (state.model(), budget::measure(state, prompt, around.count));
-    let too_long = (Limit::ContextWindow, input.tokens);
+    if let Some(fact) = route::detour(state, around.fallback, step) {
+        return Ok(Step::FallBack(fact));
+    }
+    let asked = route::asked(state, around.fallback);
+    let (model, input) = (asked.1, budget::measure(state, prompt, around.count));
+    let shorten = |goal| make_room(state, asked, input.tokens, goal).ok_or((Limit::ContextWindow, input.tokens));
     if state.must_shrink() {
-        return make_room(state, model, input.tokens, Goal::shrink(state, model, input.tokens)).ok_or(too_long);
+        return shorten(Goal::shrink(state, model, input.tokens));
     }
     // What was asked for is there: the summary, and the room that it makes.
     if let Some(Summary::Given { .. }) = state.summary() {
-        return make_room(state, model, input.tokens, Goal::fit(state, model)).ok_or(too_long);
+        return shorten(Goal::fit(state, model));
     }
     if around.count == Count::Possible && budget::is_near(state, model, input.tokens) {
-        return Ok(Step::Count { purpose });
+        return Ok(Step::Count { purpose, asked: asked.0 });
     }
     match budget::allow(state, model, input) {
-        Ok(allowance) => Ok(Step::CallModel { step, purpose, allowance }),
-        Err((Limit::ContextWindow, _)) => {
-            make_room(state, model, input.tokens, Goal::fit(state, model)).ok_or(too_long)
-        }
+        Ok(allowance) => Ok(Step::CallModel { step, purpose, asked: asked.0, allowance }),
+        Err((Limit::ContextWindow, _)) => shorten(Goal::fit(state, model)),
         Err(limit) => Err(limit),
     }
 }
 
 /// Makes room by results alone, else by a summary of old steps: asked for first, put in their
 /// place then. A summary that failed changes nothing.
-fn make_room(state: &State, model: &ModelInfo, before: u64, goal: Goal) -> Option<Step> {
+fn make_room(state: &State, (asked, model): (Asked, &ModelInfo), before: u64, goal: Goal) -> Option<Step> {
     match state.summary() {
         Some(Summary::Failed) => None,
         Some(Summary::Given { steps, text }) => {
@@ -135,7 +149,7 @@ fn make_room(state: &State, model: &ModelInfo, before: u64, goal: Goal) -> Optio
         None => compaction::results(state, before, goal).map(Step::Compact).or_else(|| {
             let steps = compaction::steps(state, before, goal)?;
             let allowance = summary_allowance(state, model, steps)?;
-            Some(Step::Summarize { steps, allowance })
+            Some(Step::Summarize { steps, asked, allowance })
         }),
     }
 }
@@ -150,12 +164,16 @@ fn summary_allowance(state: &State, model: &ModelInfo, steps: u32) -> Option<All
     (max_tokens >= room / 4).then_some(Allowance { max_tokens, ..allowance })
 }
 
-/// One call without tools, if it was not made yet and fits; then the end.
-fn wrap_up(state: &State, prompt: &Prompt, around: Surroundings) -> Step {
+/// One call without tools, if it was not made yet and fits, at the fallback too where the primary
+/// failed; then the end.
+fn wrap_up(state: &State, prompt: &Prompt, around: Surroundings<'_>) -> Step {
+    let step = state.steps();
+    let failed = state.model_failure().is_some() && route::detour(state, around.fallback, step).is_none();
     if !state.wrapped_up()
-        && let Ok(step) = ask(state, prompt, around, CallPurpose::WrapUp, state.steps())
+        && !failed
+        && let Ok(next) = call_model(state, prompt, around, step, CallPurpose::WrapUp)
     {
-        return step;
+        return next;
     }
     let value = u64::from(state.limits().max_iterations);
     Step::Finish(Ending::limit(Limit::MaxIterations, value).facts(state, around.now))
@@ -169,7 +187,7 @@ struct Ending {
 }
 
 /// The end that the state already holds, if any.
-fn ending(state: &State, now: Timestamp) -> Option<Ending> {
+fn ending(state: &State, around: Surroundings<'_>) -> Option<Ending> {
     if state.cancelled() {
         return Some(Ending::plain(SessionStatus::Cancelled));
     }
@@ -179,10 +197,12 @@ fn ending(state: &State, now: Timestamp) -> Option<Ending> {
     if state.crashes() >= CRASHES {
         return Some(Ending::reason(EndReason::CrashLoop));
     }
-    if let Some(kind) = state.model_fault() {
+    if let Some(kind) = state.model_fault()
+        && route::detour(state, around.fallback, state.next_step()).is_none()
+    {
         return Some(Ending::reason(fault_reason(kind)));
     }
-    let active = state.active_ms(now);
+    let active = state.active_ms(around.now);
     if u128::from(active) >= state.limits().deadline.as_millis() || state.limit() == Some(Limit::Deadline) {
         return Some(Ending::limit(Limit::Deadline, active));
     }

@@ -42,7 +42,10 @@ pub struct State {
     degraded: bool,
     empty_replies: u32,
     wrap_up: Option<Option<String>>,
-    model_fault: Option<FaultKind>,
+    /// How the last model call failed, until another goes out in its place.
+    model_failure: Option<(CallPurpose, FaultKind)>,
+    /// The fallback that the call was sent to, until its reply is there.
+    sent_to: Option<String>,
     usage: Usage,
     /// Of the calls whose models have prices.
     cost: Option<Money>,
@@ -124,7 +127,8 @@ impl Default for State {
             degraded: false,
             empty_replies: 0,
             wrap_up: None,
-            model_fault: None,
+            model_failure: None,
+            sent_to: None,
             usage: Usage::default(),
             cost: None,
             room: Room::default(),
@@ -167,6 +171,7 @@ impl State {
             Fact::ModelAttemptStarted { call, attempt, .. } => self.start_model_attempt(*call, *attempt),
             Fact::ModelAttemptFinished { call, .. } => self.end_model_attempt(*call),
             Fact::ModelCallFinished { op, end } => self.end_model_call(*op, end),
+            Fact::ModelFallback { to, .. } => self.send_on(to),
             Fact::ToolCallStarted { op, call } => self.start_tool_call(*op, call),
             Fact::ToolAttemptStarted { call, attempt, effect, .. } => self.start_tool_attempt(*call, *attempt, *effect),
             Fact::ToolAttemptFinished { call, end, .. } => self.end_tool_attempt(*call, end.outcome, end.not_begun),
@@ -178,6 +183,8 @@ impl State {
             Fact::RateLimited { .. } | Fact::HandedOver { .. } => {}
             Fact::SessionFinished(end) => self.status = Some(end.status),
             Fact::CircuitChanged(_)
+            | Fact::PrimaryChanged { .. }
+            | Fact::ModelChecked { .. }
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
             | Fact::SessionsErased { .. } => {}
@@ -224,7 +231,11 @@ impl State {
             self.crashes = 0;
         }
         if call.purpose == CallPurpose::Summary {
-            return self.room.end_summary(&call, end);
+            self.room.end_summary(&call, end);
+            if let ModelOutcome::Fault(kind) = end.outcome {
+                self.model_failure = Some((call.purpose, kind));
+            }
+            return;
         }
         if !end.usage.estimated {
             self.see_context(end.usage.input, &call);
@@ -233,22 +244,31 @@ impl State {
         if too_long && self.room.is_first_time_too_long() {
             return;
         }
+        if end.outcome == ModelOutcome::Ok {
+            self.sent_to = None;
+        }
         match (end.outcome, call.purpose) {
             (ModelOutcome::Cancelled | ModelOutcome::Lost, _) | (_, CallPurpose::Summary) => {}
             (ModelOutcome::Ok, CallPurpose::Step) => self.take_reply(end, false),
             (ModelOutcome::Ok, CallPurpose::Direct) => self.take_reply(end, true),
-            (ModelOutcome::Fault(kind), CallPurpose::Step | CallPurpose::Direct) => self.model_fault = Some(kind),
+            (ModelOutcome::Fault(kind), purpose) => self.model_failure = Some((purpose, kind)),
             (ModelOutcome::Ok, CallPurpose::WrapUp) => {
                 let text = end.reply.as_ref().map(|reply| reply.text.clone());
                 self.wrap_up = Some(text.filter(|text| !text.trim().is_empty()));
             }
-            (ModelOutcome::Fault(_), CallPurpose::WrapUp) => self.wrap_up = Some(None),
         }
     }
 
     /// The window as full as it is before a call; a summary is no part of the conversation.
     fn see_context(&mut self, tokens: u64, call: &ModelCall) {
         self.context_peak = self.context_peak.max(share(tokens, call.model.context_window));
+    }
+
+    /// The call that failed, or would have, goes to this model instead.
+    fn send_on(&mut self, fallback: &str) {
+        self.sent_to = Some(fallback.to_owned());
+        self.model_failure = None;
+        self.room.try_again();
     }
 
     /// A direct reply cannot ask for anything: no tool was on offer.

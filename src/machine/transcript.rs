@@ -56,7 +56,10 @@ pub fn transcript(entries: &[Entry], prompt: &Prompt) -> Vec<Exchange> {
             | Fact::LimitReached { .. }
             | Fact::HandedOver { .. }
             | Fact::SessionFinished(_)
+            | Fact::ModelFallback { .. }
             | Fact::CircuitChanged(_)
+            | Fact::PrimaryChanged { .. }
+            | Fact::ModelChecked { .. }
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
             | Fact::SessionsErased { .. } => {}

@@ -12,7 +12,7 @@ use crate::{
     core::{Model, Tool, fact::ModelInfo},
     model::{self, Anthropic, Counting, OpenAi, Scripted},
     policy::Policy,
-    session::Agent,
+    session::{Agent, Fallback},
     tool::{self, Bank, Overrides, Registration, Registry},
 };
 
@@ -86,33 +86,41 @@ pub(super) fn build(config: &Config, data_dir: &Path, own: &Own, policy: &Arc<Po
     let models = build_models(config)?;
     let mut by_name = BTreeMap::new();
     for (name, agent) in &config.agents {
-        let configured = config.models.get(&agent.model).expect("the configuration checks that the model is declared");
+        let model = |name: &String| {
+            let configured = config.models.get(name).expect("the configuration checks that models are declared");
+            (own.model(name).unwrap_or(&models[name]).clone(), configured.timeout)
+        };
+        let (own_model, model_timeout) = model(&agent.model);
+        let fallback = agent.fallback.as_ref().map(model).map(|(model, timeout)| Fallback { model, timeout });
         let agent = Agent {
             name: name.clone(),
             system_prompt: agent.system_prompt.as_str().into(),
             prompt_version: agent.prompt_version.clone(),
             language: agent.language,
             limits: agent.limits.clone(),
-            model: own.model(&agent.model).unwrap_or(&models[&agent.model]).clone(),
-            model_timeout: configured.timeout,
+            model: own_model,
+            model_timeout,
+            fallback,
             tools: registry.subset(agent.tools.iter().map(String::as_str).chain(own.tools_of(name)))?,
             policy: policy.clone(),
             task_types: agent.task_types.clone(),
             default_task_type: agent.default_task_type().to_owned(),
             fingerprint: config.agent_fingerprint(name).unwrap_or_default(),
         };
-        check_prices(&agent, &*agent.model)?;
+        check_prices(&agent)?;
         by_name.insert(name.clone(), Arc::new(agent));
     }
     Ok(Agents { by_name, default: config.default_agent().map(str::to_owned) })
 }
 
 /// The configuration checks its own models; one that the program brings along has prices of its own.
-fn check_prices(agent: &Agent, model: &dyn Model) -> Result<(), Error> {
-    if agent.limits.cost_limit.is_none() || model.info().prices.is_some() {
-        return Ok(());
+fn check_prices(agent: &Agent) -> Result<(), Error> {
+    let models = std::iter::once(&agent.model).chain(agent.fallback.iter().map(|fallback| &fallback.model));
+    let unpriced = models.map(|model| model.info()).find(|model| model.prices.is_none());
+    match unpriced.filter(|_| agent.limits.cost_limit.is_some()) {
+        None => Ok(()),
+        Some(model) => Err(Error::Prices { agent: agent.name.clone(), model: model.name.clone() }),
     }
-    Err(Error::Prices { agent: agent.name.clone(), model: model.info().name.clone() })
 }
 
 fn check_own(config: &Config, own: &Own) -> Result<(), Error> {

@@ -8,7 +8,7 @@ use crate::{
     config::Config,
     core::{Store, circuit::CircuitId, fact, port::StoreError},
     journal::SystemLog,
-    policy::{Circuits, Limits, Policy, Slots},
+    policy::{Circuits, Limits, Policy, Primaries, Slots},
 };
 
 /// The circuit breakers that are asked for: one a tool or group of tools, one a model.
@@ -21,10 +21,19 @@ pub(super) fn circuits(config: &Config, own: &Own) -> BTreeSet<CircuitId> {
     configured.chain(own).chain(config.models.keys().map(CircuitId::model)).collect()
 }
 
+/// The models that have a fallback, each with it, agent by agent.
+pub(super) fn fallbacks(config: &Config) -> impl Iterator<Item = (String, String)> {
+    config.agents.values().filter_map(|agent| Some((agent.model.clone(), agent.fallback.clone()?)))
+}
+
 pub(super) fn build(config: &Config, setup: &Setup, system: &SystemLog) -> Policy {
+    let breaker = config.circuit_breaker.rules();
+    let primaries = fallbacks(config).map(|(primary, _)| primary);
     let rates = config.rate_limits.tools.iter().map(|(tool, rate)| (tool.clone(), rate.rates()));
     Policy {
-        circuits: Circuits::new(system.clone(), &config.circuit_breaker.rules(), circuits(config, &setup.own)),
+        circuits: Circuits::new(system.clone(), &breaker, circuits(config, &setup.own)),
+        // A model that is down is tried as often as one whose circuit is open.
+        primaries: Primaries::new(system.clone(), breaker.half_open_after, primaries),
         limits: Limits::new(rates, &setup.clock),
         slots: Slots::default(),
         llm_retry: config.llm_retry_policy.rules(),
@@ -53,13 +62,15 @@ impl Runtime {
         self.inner.system.flush().await
     }
 
-    /// Moves the breakers on with time for as long as the process lives.
+    /// Moves breakers and primary models on with time for as long as the process lives.
     pub(super) fn keep_circuits(&self) {
         let (circuits, stopped) = (self.inner.circuits.clone(), self.inner.stopped.clone());
+        let primaries = self.inner.primaries.clone();
         spawn(async move {
             tokio::select! {
                 () = stopped.cancelled() => {}
                 () = circuits.keep_time() => {}
+                () = primaries.keep_time() => {}
             }
         });
     }

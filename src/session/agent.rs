@@ -12,8 +12,8 @@ use crate::{
         port::Blob,
     },
     journal::{Journal, SessionLog},
-    machine::{Prompt, budget::Count},
-    policy::Policy,
+    machine::{self, Asked, Prompt, Surroundings, budget::Count},
+    policy::{Entrance, Policy},
     tool::ToolSet,
 };
 
@@ -34,6 +34,8 @@ pub struct Agent {
     pub model: Arc<dyn Model>,
     /// Time of one request to the model.
     pub model_timeout: Duration,
+    /// The model asked where that one does not answer.
+    pub fallback: Option<Fallback>,
     /// Its tools.
     pub tools: ToolSet,
     /// What stands around its calls.
@@ -44,6 +46,23 @@ pub struct Agent {
     pub default_task_type: String,
     /// The effective configuration, as text.
     pub fingerprint: String,
+}
+
+/// The model that stands in for another.
+#[derive(Clone)]
+pub struct Fallback {
+    /// The model.
+    pub model: Arc<dyn Model>,
+    /// Time of one request to it.
+    pub timeout: Duration,
+}
+
+/// The model of one call, and the right to ask it.
+pub(super) struct Chosen<'a> {
+    pub(super) model: &'a dyn Model,
+    pub(super) timeout: Duration,
+    /// Held as long as the call takes.
+    pub(super) entrance: Option<Entrance<'a>>,
 }
 
 /// A task that somebody wants done.
@@ -71,17 +90,52 @@ impl Agent {
         Prompt::new(self.system_prompt.clone(), self.tools.definitions(principal))
     }
 
-    /// Whether its model can count a call before it is made.
-    pub fn can_count(&self) -> Count {
-        match self.model.counted_by() {
-            CountedBy::Provider | CountedBy::Tokenizer => Count::Possible,
-            CountedBy::Estimate => Count::Unavailable,
-        }
-    }
-
     /// Whether none of the tools that this principal may use can be reached now.
     pub fn tools_unavailable(&self, principal: &Principal) -> bool {
         self.policy.all_unavailable(self.tools.specs(principal))
+    }
+
+    /// What deciding on the next step needs besides the session's state.
+    pub(super) fn surroundings(&self, principal: &Principal, now: Timestamp) -> Surroundings<'_> {
+        let fallback = self.fallback.as_ref().map(|fallback| machine::Fallback {
+            model: fallback.model.info(),
+            detour: self.policy.detour(&self.model.info().name),
+        });
+        Surroundings { now, tools_unavailable: self.tools_unavailable(principal), fallback, count: self.can_count() }
+    }
+
+    /// Whether one of its models can count a call before it is made.
+    fn can_count(&self) -> Count {
+        let counts = |asked| self.model_of(asked).counted_by() != CountedBy::Estimate;
+        if counts(Asked::Primary) || counts(Asked::Fallback) { Count::Possible } else { Count::Unavailable }
+    }
+
+    /// One of its models; its own where it has no other.
+    pub(super) fn model_of(&self, asked: Asked) -> &dyn Model {
+        match (asked, &self.fallback) {
+            (Asked::Fallback, Some(fallback)) => &*fallback.model,
+            (Asked::Primary, _) | (Asked::Fallback, None) => &*self.model,
+        }
+    }
+
+    /// The model to be asked; nothing where the primary may not be asked any more, because
+    /// another call began to probe it since that was decided.
+    pub(super) fn choose(&self, asked: Asked) -> Option<Chosen<'_>> {
+        match (asked, &self.fallback) {
+            (Asked::Fallback, Some(fallback)) => {
+                Some(Chosen { model: &*fallback.model, timeout: fallback.timeout, entrance: None })
+            }
+            (Asked::Primary, Some(_)) => {
+                let entrance = self.policy.primaries.enter(&self.model.info().name)?;
+                Some(Chosen { model: &*self.model, timeout: self.model_timeout, entrance: Some(entrance) })
+            }
+            (_, None) => Some(Chosen { model: &*self.model, timeout: self.model_timeout, entrance: None }),
+        }
+    }
+
+    /// The hash of all its tool definitions, whoever may use them.
+    pub fn definitions_hash(&self) -> BlobHash {
+        hash_of(Prompt::new("", self.tools.all_definitions()).tools_json().as_bytes())
     }
 
     /// Records the beginning of a session with this prompt; the session is this process's until

@@ -5,14 +5,14 @@ use std::{future::Future, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    agent::{Agent, hash_of},
+    agent::{Agent, Chosen, hash_of},
     report::PendingConfirmation,
     tools::run_tools,
 };
 use crate::{
     core::{
-        Fact, Principal, Sensitive, SessionStatus,
-        fact::{CallPurpose, Limit, ModelCall, SessionEnd, SuspendCause},
+        Fact, Model, Principal, Sensitive, SessionStatus,
+        fact::{CallPurpose, CountedBy, Limit, ModelCall, SessionEnd, SuspendCause},
         port::StoreError,
     },
     journal::SessionLog,
@@ -23,7 +23,7 @@ use crate::{
         prompt::request,
         reply::settle_ids,
     },
-    policy::ModelInput,
+    policy::{Entrance, ModelInput},
 };
 
 /// What may reach a session from outside while it runs.
@@ -74,15 +74,12 @@ pub async fn drive(
             return Ok(Ended::TakenOver);
         }
         settle_journal(log).await?;
-        let around = Surroundings {
-            now: log.now(),
-            tools_unavailable: agent.tools_unavailable(principal),
-            // A count is of the history as it was then.
-            count: counted.take().unwrap_or_else(|| agent.can_count()),
-        };
+        let around = agent.surroundings(principal, log.now());
+        // A count is of the history as it was then.
+        let around = Surroundings { count: counted.take().unwrap_or(around.count), ..around };
         match log.read(|state| decide(state, prompt, around)) {
             Step::Finish(facts) => return finish(log, facts).await,
-            Step::Compact(fact) => log.record(fact),
+            Step::Compact(fact) | Step::FallBack(fact) => log.record(fact),
             Step::AwaitConfirmation if signals.cancel.is_cancelled() => log.record(cancel_requested()),
             Step::AwaitConfirmation => return await_confirmation(log).await,
             Step::Stop => return Ok(Ended::Suspended),
@@ -91,18 +88,21 @@ pub async fn drive(
             {
                 return suspend(log).await;
             }
-            Step::Count { purpose } => {
-                let work = async { counted = Some(count(log, agent, prompt, purpose).await) };
+            Step::Count { purpose, asked } => {
+                let work = async { counted = Some(count(log, agent.model_of(asked), agent, prompt, purpose).await) };
                 interruptible(log, signals, work).await;
             }
-            Step::CallModel { step, purpose, allowance } => {
-                let work = ask_model(log, agent, prompt, Ask { step, purpose, allowance, summarized_steps: 0 });
-                interruptible(log, signals, work).await;
+            Step::CallModel { step, purpose, asked, allowance } => {
+                // Where another call just took the probe, it is decided anew.
+                let Some(chosen) = agent.choose(asked) else { continue };
+                let ask = Ask { step, purpose, allowance, summarized_steps: 0 };
+                interruptible(log, signals, ask_model(log, agent, chosen, prompt, ask)).await;
             }
-            Step::Summarize { steps, allowance } => {
+            Step::Summarize { steps, asked, allowance } => {
+                let Some(chosen) = agent.choose(asked) else { continue };
                 let step = log.read(State::next_step);
                 let ask = Ask { step, purpose: CallPurpose::Summary, allowance, summarized_steps: steps };
-                interruptible(log, signals, ask_model(log, agent, prompt, ask)).await;
+                interruptible(log, signals, ask_model(log, agent, chosen, prompt, ask)).await;
             }
             Step::RunTools(calls) => {
                 let work = run_tools(log, agent, principal, calls);
@@ -211,29 +211,33 @@ struct Ask {
 }
 
 /// Lets the model count the next call. Where it cannot say, the estimate stands.
-async fn count(log: &SessionLog, agent: &Agent, prompt: &Prompt, purpose: CallPurpose) -> Count {
-    let model = &*agent.model;
+async fn count(log: &SessionLog, model: &dyn Model, agent: &Agent, prompt: &Prompt, purpose: CallPurpose) -> Count {
+    let by = model.counted_by();
+    if by == CountedBy::Estimate {
+        return Count::Unavailable;
+    }
     let request = log.read(|state| request(state, prompt, purpose, model.info().max_output_tokens, 0));
     let tokens = agent.policy.count(model, &request, log.root()).await;
-    tokens.map_or(Count::Unavailable, |tokens| Count::Known(Measure { tokens, by: model.counted_by() }))
+    tokens.map_or(Count::Unavailable, |tokens| Count::Known(Measure { tokens, by }))
 }
 
 /// One model call: build the request from the state, send it, record what came.
-async fn ask_model(log: &SessionLog, agent: &Agent, prompt: &Prompt, ask: Ask) {
+async fn ask_model(log: &SessionLog, agent: &Agent, chosen: Chosen<'_>, prompt: &Prompt, ask: Ask) {
     let Ask { step, purpose, allowance, summarized_steps } = ask;
     let request = log.read(|state| request(state, prompt, purpose, allowance.max_tokens, summarized_steps));
-    let body = agent.model.encode(&request);
+    let body = chosen.model.encode(&request);
     let call = ModelCall {
         step,
         purpose,
-        model: agent.model.info().clone(),
+        model: chosen.model.info().clone(),
         estimated_input_tokens: allowance.input.tokens,
         counted_by: allowance.input.by,
         max_tokens: allowance.max_tokens,
         body_hash: hash_of(&body),
         summarized_steps,
     };
-    let input = ModelInput { model: &*agent.model, request: &request, body: &body, timeout: agent.model_timeout };
+    let probe = chosen.entrance.as_ref().is_some_and(Entrance::is_probe);
+    let input = ModelInput { model: chosen.model, request: &request, body: &body, timeout: chosen.timeout, probe };
     log.observe(call, |op| async move {
         let mut end = agent.policy.call_model(log, op, input).await;
         if let Some(reply) = &mut end.reply {

@@ -150,6 +150,9 @@ fn texts_of(fact: &Fact) -> [Option<BlobHash>; 3] {
         | Fact::ProcessStopped { .. }
         | Fact::SessionsErased { .. }
         | Fact::RateLimited { .. }
-        | Fact::CircuitChanged(_) => [None; 3],
+        | Fact::ModelFallback { .. }
+        | Fact::CircuitChanged(_)
+        | Fact::PrimaryChanged { .. }
+        | Fact::ModelChecked { .. } => [None; 3],
     }
 }

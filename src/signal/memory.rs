@@ -148,7 +148,10 @@ impl<I> Memory<I> {
             | Fact::LimitReached { .. }
             | Fact::HandedOver { .. }
             | Fact::SessionFinished(_)
+            | Fact::ModelFallback { .. }
             | Fact::CircuitChanged(_)
+            | Fact::PrimaryChanged { .. }
+            | Fact::ModelChecked { .. }
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
             | Fact::SessionsErased { .. } => {}
@@ -202,7 +205,10 @@ impl<I> Memory<I> {
             | Fact::ContextCompacted { .. }
             | Fact::LimitReached { .. }
             | Fact::HandedOver { .. }
+            | Fact::ModelFallback { .. }
             | Fact::CircuitChanged(_)
+            | Fact::PrimaryChanged { .. }
+            | Fact::ModelChecked { .. }
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
             | Fact::SessionsErased { .. } => {}

@@ -5,6 +5,7 @@
 
 pub mod catalogue;
 mod document;
+mod fallbacks;
 mod fold;
 mod series;
 #[cfg(test)]
@@ -39,6 +40,8 @@ pub struct MetricLabels {
     pub models: Vec<(String, String, String)>,
     /// Tools.
     pub tools: Vec<String>,
+    /// Models that have a fallback, each with it; a pair an agent.
+    pub fallbacks: Vec<(String, String)>,
     /// Circuit breakers.
     pub circuits: Vec<CircuitId>,
     /// Sinks that may drop.
@@ -140,6 +143,11 @@ impl Metrics {
         let mut sessions = self.inner.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         sessions.leave(session);
         self.inner.show_active(&sessions);
+    }
+
+    /// Shows that a fallback was not tried with the tool definitions of now.
+    pub fn fallback_untested(&self, model: &str) {
+        self.inner.series.fallbacks.untested(model);
     }
 
     /// All series in the Prometheus text format.

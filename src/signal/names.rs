@@ -139,6 +139,14 @@ pub const TOKENS_AFTER: &str = "glassbox.tokens_after";
 pub const EVENT_LIMIT_REACHED: &str = "glassbox.limit_reached";
 /// A rate limit of ours refused a tool call.
 pub const EVENT_RATE_LIMITED: &str = "glassbox.rate_limited";
+/// Event: the next model call goes to the fallback.
+pub const EVENT_MODEL_FALLBACK: &str = "glassbox.model_fallback";
+/// The configured model in whose place another is asked.
+pub const FALLBACK_FROM: &str = "glassbox.model.fallback_from";
+/// The configured model that is asked in its place.
+pub const FALLBACK_TO: &str = "glassbox.model.fallback_to";
+/// Why it is asked.
+pub const FALLBACK_CAUSE: &str = "glassbox.model.fallback_cause";
 /// Event: a person has to take over.
 pub const EVENT_HANDED_OVER: &str = "glassbox.handed_over";
 /// Why, on an event.

@@ -86,6 +86,8 @@ impl SpanFold {
         match &entry.fact {
             Fact::SessionStarted(_)
             | Fact::CircuitChanged(_)
+            | Fact::PrimaryChanged { .. }
+            | Fact::ModelChecked { .. }
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
             | Fact::SessionsErased { .. } => {}
@@ -96,7 +98,8 @@ impl SpanFold {
             Fact::ContextCompacted { .. } => open.note(compacted(at, &entry.fact)),
             Fact::LimitReached { limit, value } => open.note(limit_reached(at, *limit, *value)),
             Fact::HandedOver { cause, .. } => open.note(handed_over(at, *cause)),
-            Fact::ModelCallStarted { op, call } => open.begin(*op, OpenCall::model(session, at, call)),
+            Fact::ModelFallback { from, to, cause, .. } => open.fall_back(at, from, to, *cause),
+            Fact::ModelCallStarted { op, call } => open.begin_model(*op, OpenCall::model(session, at, call), call),
             Fact::ModelAttemptStarted { call, attempt, model, wait_ms } => {
                 open.call(*call)?.attempt_started(at, *attempt, *wait_ms, Some(string(names::ATTEMPT_MODEL, model)));
             }

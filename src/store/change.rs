@@ -80,7 +80,10 @@ impl<'a> Change<'a> {
             | Fact::ContextCompacted { .. }
             | Fact::LimitReached { .. }
             | Fact::HandedOver { .. }
+            | Fact::ModelFallback { .. }
             | Fact::CircuitChanged(_)
+            | Fact::PrimaryChanged { .. }
+            | Fact::ModelChecked { .. }
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
             | Fact::SessionsErased { .. } => {}

@@ -199,6 +199,11 @@ impl ToolSet {
         self.usable(principal).map(|tool| tool.definition.clone()).collect()
     }
 
+    /// What a model is shown at the most: every tool, whoever may use it.
+    pub fn all_definitions(&self) -> Vec<ToolDefinition> {
+        self.tools.iter().map(|tool| tool.definition.clone()).collect()
+    }
+
     /// What the tools that the principal may use declare of themselves.
     pub fn specs(&self, principal: &Principal) -> impl Iterator<Item = &ToolSpec> {
         self.usable(principal).map(Registered::spec)

@@ -166,9 +166,14 @@ fn the_default_file_shows_every_key_that_takes_effect() {
 
 #[test]
 fn a_fingerprint_moves_with_what_an_agent_runs_on_and_with_nothing_else() {
-    let first = Config::embedded();
+    let mut first = Config::embedded();
+    first.models.insert("other".into(), first.models["bank"].clone());
+    let first = first;
     let print = first.agent_fingerprint("bank").expect("it is declared");
-    assert!(print.starts_with(r#"{"agent":{"language":"ru","limits":{"context_ratio":0.8,"#), "{print}");
+    assert!(
+        print.starts_with(r#"{"agent":{"fallback":null,"language":"ru","limits":{"context_ratio":0.8,"#),
+        "{print}"
+    );
     assert_eq!(first.agent_fingerprint("nobody"), None);
     let mut other = first.clone();
     other.server.max_sessions = 7;
@@ -178,6 +183,7 @@ fn a_fingerprint_moves_with_what_an_agent_runs_on_and_with_nothing_else() {
         |config: &mut Config| config.agents.get_mut("bank").expect("bank").limits.max_iterations = 3,
         |config: &mut Config| config.tools.get_mut("txn_sum").expect("txn_sum").effect = Effect::Unsafe,
         |config: &mut Config| config.models.get_mut("bank").expect("bank").request_model = "x".into(),
+        |config: &mut Config| config.agents.get_mut("bank").expect("bank").fallback = Some("other".into()),
     ] {
         let mut other = first.clone();
         change(&mut other);

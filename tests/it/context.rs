@@ -178,7 +178,7 @@ proptest! {
             called(&mut state, 9000, model, Err(FaultKind::ContextTooLong));
         }
         let (first, before) = (state.history().to_vec(), state.estimate_input(&prompt));
-        let around = Surroundings { now: at(), tools_unavailable: false, count: Count::Unavailable };
+        let around = Surroundings { now: at(), tools_unavailable: false, fallback: None, count: Count::Unavailable };
         let mut compacted = false;
         for round in 0.. {
             prop_assert!(round < 4, "it never comes to an end");
@@ -194,7 +194,7 @@ proptest! {
                     let Fact::ContextCompacted { tokens_before, tokens_after, .. } = fact else { unreachable!() };
                     prop_assert_eq!((tokens_before, tokens_after), (tokens, state.estimate_input(&prompt)));
                 }
-                Step::Summarize { steps, allowance } => {
+                Step::Summarize { steps, allowance, .. } => {
                     let asked = request(&state, &prompt, CallPurpose::Summary, allowance.max_tokens, steps);
                     prop_assert_eq!((asked.messages.len(), asked.tools.len()), (1, 0));
                     let model = call(&state, CallPurpose::Summary, allowance.max_tokens, steps);

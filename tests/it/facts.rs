@@ -8,16 +8,16 @@ use glassbox::{
         circuit::{CircuitCause, CircuitChange, CircuitId, CircuitState},
         fact::{
             AttemptEnd, CallPurpose, ConfirmationEnd, ConfirmationRequest, CountedBy, Decision, EraseCause,
-            HandoverCause, JOURNAL_VERSION, Language, Limit, ModelCall, ModelCallEnd, ModelInfo, ModelOutcome,
-            Observation, PromptRef, RateLimit, SessionEnd, SessionStarted, SpanLink, SuspendCause, ToolCallBegin,
-            ToolCallEnd, TraceStart,
+            FallbackCause, HandoverCause, JOURNAL_VERSION, Language, Limit, ModelCall, ModelCallEnd, ModelInfo,
+            ModelOutcome, Observation, PromptRef, RateLimit, SessionEnd, SessionStarted, SpanLink, SuspendCause,
+            ToolCallBegin, ToolCallEnd, TraceStart,
         },
     },
 };
 use serde_json::json;
 
 /// The number of kinds of fact; [`place`] does not compile without a new one.
-const KINDS: usize = 23;
+const KINDS: usize = 26;
 
 /// How a session of this id, principal and start begins.
 pub(crate) fn session_started(id: SessionId, principal: &str, agent: &str) -> Fact {
@@ -127,6 +127,19 @@ pub(crate) fn samples(id: SessionId) -> Vec<Fact> {
         },
         Fact::LimitReached { limit: Limit::TokenBudget, value: 50_000 },
         Fact::HandedOver { cause: HandoverCause::UnknownOutcome, detail: "перевод мог уйти".into() },
+        Fact::ModelFallback {
+            step: 1,
+            from: "scripted".to_owned(),
+            to: "backup".to_owned(),
+            cause: FallbackCause::Fault(FaultKind::Overloaded),
+        },
+        Fact::PrimaryChanged { model: "scripted".to_owned(), down: true },
+        Fact::ModelChecked {
+            model: "backup".to_owned(),
+            request_model: "backup-1".to_owned(),
+            tools_hash: hash(2),
+            ok: false,
+        },
         Fact::ProcessStarted { version: "0.1.0".to_owned(), surface: "serve".to_owned() },
         Fact::ProcessStopped { suspended: 3 },
         Fact::SessionsErased { count: 40, cause: EraseCause::Retention },
@@ -280,6 +293,9 @@ const fn place(fact: &Fact) -> usize {
         Fact::ConfirmationDecided { .. } => 21,
         Fact::SessionsErased { .. } => 19,
         Fact::ContextCompacted { .. } => 22,
+        Fact::ModelFallback { .. } => 23,
+        Fact::PrimaryChanged { .. } => 24,
+        Fact::ModelChecked { .. } => 25,
     }
 }
 

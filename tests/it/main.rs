@@ -3,6 +3,7 @@
 #![allow(unreachable_pub, reason = "nothing here is reached from outside; modules share plain pub items")]
 #![allow(clippy::disallowed_methods, reason = "tests measure, read their own variables and start tasks as they like")]
 
+mod check_models;
 mod circuits;
 mod cli;
 mod collector;
@@ -15,6 +16,7 @@ mod crash;
 mod dependencies;
 mod docs;
 mod facts;
+mod fallback;
 mod faults;
 mod fuzz;
 mod journal_trouble;

@@ -1,6 +1,8 @@
 //! What stands around calls, seen from many callers at once: breakers, retries, restarts.
 
 use std::{
+    collections::BTreeMap,
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -11,6 +13,7 @@ use std::{
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use glassbox::{
+    Config,
     core::{
         Clock, Effect, Entry, Fact, Fault, FaultKind, Principal, Sink, Store, StreamId, Timestamp, Tool, ToolOutcome,
         ToolSpec,
@@ -365,4 +368,38 @@ async fn a_restart_finds_the_breakers_as_they_were_left() {
     hand.pass(600);
     let fourth = restart(4);
     assert_eq!((fourth.state, fourth.forced, fourth.by), (CircuitState::HalfOpen, false, None));
+}
+
+/// The waits before the attempts of a model call whose every answer has this status.
+async fn waits_of_a_model(status: u16) -> Vec<u64> {
+    let store = Arc::new(memory::Store::new());
+    let journal = world::journal(store.clone(), Vec::new());
+    let script = format!("{{name: status, rules: [{{fault: {{status: {status}}}}}]}}");
+    let limits = glassbox::core::Limits::default();
+    let mut agent = world::agent(&script, world::model_info(), limits, Language::En, Vec::new());
+    let small =
+        "agents: {bank: {system_prompt: Help., model: bank}}\nmodels: {bank: {provider: scripted, script: bank}}\n";
+    let text = format!("{small}{}", include_str!("../data/seed/retry.yaml"));
+    let config = Config::from_text("seed", text.as_bytes(), Path::new(""), &BTreeMap::new()).expect("it is right");
+    agent.policy = Arc::new(Policy { llm_retry: config.llm_retry_policy.rules(), ..world::policy(&journal, []) });
+    let log = world::begin(&agent, &journal, "hello");
+    let principal = Arc::new(world::principal());
+    let prompt = agent.prompt(&principal);
+    let ended = glassbox::session::drive(&log, &agent, &prompt, &principal, &Default::default()).await;
+    assert!(ended.is_ok());
+    let wait = |entry: &Entry| match &entry.fact {
+        Fact::ModelAttemptStarted { wait_ms, .. } => Some(*wait_ms),
+        _ => None,
+    };
+    world::entries(&store).iter().filter_map(wait).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_status_of_the_seeds_table_is_tried_as_the_table_says() {
+    for status in [429, 503, 529] {
+        assert_eq!(waits_of_a_model(status).await, [0, 1000, 2000], "{status}");
+    }
+    for status in [400, 401, 413] {
+        assert_eq!(waits_of_a_model(status).await, [0], "{status}");
+    }
 }

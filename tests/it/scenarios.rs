@@ -29,7 +29,7 @@ use glassbox::{
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
-use crate::world::{self, PausedClock, PlannedTool, ToolPlan};
+use crate::world::{self, FallbackPlan, PausedClock, PlannedTool, ToolPlan};
 
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
@@ -54,6 +54,12 @@ struct Scenario {
     /// Tools whose circuit an operator holds open, for so many milliseconds.
     #[serde(default)]
     open: BTreeMap<String, u64>,
+    /// Models whose circuit an operator holds open, for so many milliseconds.
+    #[serde(default)]
+    open_models: BTreeMap<String, u64>,
+    /// The model that stands in for the one of `script`.
+    #[serde(default)]
+    fallback: Option<FallbackPlan>,
     /// Cancelled from outside at this time.
     #[serde(default)]
     cancel_ms: Option<u64>,
@@ -164,12 +170,18 @@ fn line(fact: &Fact) -> String {
         Fact::SessionSuspended { cause } => format!("session_suspended {}", cause.label()),
         Fact::SessionResumed { .. } => "session_resumed".into(),
         Fact::CancelRequested { .. } => "cancel_requested".into(),
-        Fact::ModelCallStarted { call, .. } => match call.purpose {
-            CallPurpose::Step => format!("model_call_started {}", call.step),
-            CallPurpose::Direct | CallPurpose::WrapUp | CallPurpose::Summary => {
-                format!("model_call_started {} {}", call.step, call.purpose.label())
+        Fact::ModelCallStarted { call, .. } => {
+            let other = if call.model.name == "test" { String::new() } else { format!(" at {}", call.model.name) };
+            match call.purpose {
+                CallPurpose::Step => format!("model_call_started {}{other}", call.step),
+                CallPurpose::Direct | CallPurpose::WrapUp | CallPurpose::Summary => {
+                    format!("model_call_started {} {}{other}", call.step, call.purpose.label())
+                }
             }
-        },
+        }
+        Fact::ModelFallback { step, from, to, cause } => {
+            format!("model_fallback {step} {from} {to} {}", cause.label())
+        }
         Fact::ModelAttemptStarted { attempt, wait_ms, .. } => {
             format!("model_attempt_started {attempt}{}", after(*wait_ms))
         }
@@ -185,7 +197,12 @@ fn line(fact: &Fact) -> String {
                     format!(" asks {}", calls.join(", "))
                 }
             };
-            format!("model_call_finished {}{said}", end.outcome.label())
+            // The test model of old scenarios is not named in each of their lines.
+            let by = match &end.reply {
+                Some(reply) if reply.model != "test-1" => format!(" by {}", reply.model),
+                Some(_) | None => String::new(),
+            };
+            format!("model_call_finished {}{said}{by}", end.outcome.label())
         }
         Fact::ToolCallStarted { call, .. } => {
             let arguments = match &call.arguments {
@@ -211,6 +228,8 @@ fn line(fact: &Fact) -> String {
         Fact::RateLimited { limit, tool, wait_ms } => {
             format!("rate_limited {} {} {wait_ms}ms", limit.label(), tool.as_deref().unwrap_or("-"))
         }
+        Fact::PrimaryChanged { model, down } => format!("primary_changed {model} down={down}"),
+        Fact::ModelChecked { model, ok, .. } => format!("model_checked {model} ok={ok}"),
         Fact::CircuitChanged(change) => {
             format!("{} {} {} {}", change.circuit, change.from.label(), change.to.label(), change.cause.label())
         }
@@ -244,8 +263,10 @@ fn policy(scenario: &Scenario, journal: &Journal) -> Policy {
         Some(group) => CircuitId::group(group),
         None => CircuitId::tool(name),
     });
-    let circuits: BTreeSet<_> = circuits.chain([CircuitId::model("test")]).collect();
-    let mut policy = world::policy(journal, circuits);
+    let models = ["test", "backup"].map(CircuitId::model);
+    let circuits: BTreeSet<_> = circuits.chain(models).collect();
+    let primaries: &[&str] = if scenario.fallback.is_some() { &["test"] } else { &[] };
+    let mut policy = world::policy_with(journal, circuits, primaries);
     let clock: Arc<dyn Clock> = Arc::new(world::PausedClock::new());
     let rates = scenario.rates.iter().map(|(tool, plan)| {
         let rate = ToolRate { per_minute: plan.per_minute, per_principal_per_minute: plan.per_principal_per_minute };
@@ -256,6 +277,11 @@ fn policy(scenario: &Scenario, journal: &Journal) -> Policy {
         let act = Act::ForceOpen(Some(Duration::from_millis(*millis)));
         let switched = policy.circuits.switch(&CircuitId::tool(tool), act, "operator".into());
         assert!(switched.is_some(), "no circuit of {tool}");
+    }
+    for (model, millis) in &scenario.open_models {
+        let act = Act::ForceOpen(Some(Duration::from_millis(*millis)));
+        let switched = policy.circuits.switch(&CircuitId::model(model), act, "operator".into());
+        assert!(switched.is_some(), "no circuit of {model}");
     }
     policy
 }
@@ -281,6 +307,7 @@ async fn play(scenario: &Scenario) -> (Vec<Entry>, Vec<Entry>, Ended) {
     model.context_window = scenario.context_window.unwrap_or(model.context_window);
     model.prices = scenario.prices;
     let mut agent = world::agent(&scenario.script, model, scenario.limits.limits(), scenario.language, tools);
+    agent.fallback = scenario.fallback.as_ref().map(FallbackPlan::fallback);
     let store = Arc::new(memory::Store::new());
     let clock = Arc::new(PausedClock::new());
     let journal = world::journal_of(1, store.clone(), Vec::new(), clock.clone());

@@ -57,6 +57,8 @@ const SESSIONS: &[(&str, &str, &str)] = &[
     ("broken", "request", "error model_unavailable"),
     ("broken", "late", "error model_unavailable"),
     ("broken", "panic", "error model_unavailable"),
+    ("relay", "sum", "done"),
+    ("relay", "twice", "done"),
 ];
 
 fn data() -> PathBuf {
@@ -64,7 +66,7 @@ fn data() -> PathBuf {
 }
 
 fn models() -> RequestModels {
-    RequestModels::from([("main", "main-2026"), ("faulty", "faulty"), ("bank", "bank")])
+    RequestModels::from([("main", "main-2026"), ("faulty", "faulty"), ("weak", "weak"), ("bank", "bank")])
 }
 
 fn agree(evidence: &Evidence) {
@@ -190,6 +192,7 @@ fn every_sort_was_there(lines: &[Value]) {
         assert!(outcomes.contains(outcome), "{outcome} is not in {outcomes:?}");
     }
     assert!(of("handed_over").count() > 5);
+    assert!(of("model_fallback").count() >= 2, "each step of one session begins at its own model");
     assert!(of("tool_retry").count() >= 2 && of("model_retry").count() >= 2);
     assert!(of("circuit_changed").any(|line| line["name"] == "faulty" && line["to"] == "open"));
 }

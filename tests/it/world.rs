@@ -24,8 +24,8 @@ use glassbox::{
     journal::{Journal, Mode, OnFault, SessionLog, SystemLog, Writer},
     machine::breaker::Rules,
     model::scripted::Scripted,
-    policy::{self, Circuits, Policy},
-    session::{Agent, NewSession},
+    policy::{self, Circuits, Policy, Primaries},
+    session::{Agent, Fallback, NewSession},
     store::memory,
     tool::{Registration, Registry},
 };
@@ -175,6 +175,32 @@ pub fn model_info() -> ModelInfo {
     }
 }
 
+/// The model `backup`, which stands in for the one of the test, with its script.
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct FallbackPlan {
+    script: String,
+    #[serde(default)]
+    context_window: Option<u64>,
+    #[serde(default)]
+    max_output_tokens: Option<u64>,
+}
+
+impl FallbackPlan {
+    pub fn fallback(&self) -> Fallback {
+        let usual = model_info();
+        let info = ModelInfo {
+            name: "backup".into(),
+            request_model: "backup-1".into(),
+            context_window: self.context_window.unwrap_or(usual.context_window),
+            max_output_tokens: self.max_output_tokens.unwrap_or(usual.max_output_tokens),
+            ..usual
+        };
+        let model = Scripted::from_yaml(info, &self.script).expect("a good script");
+        Fallback { model: Arc::new(model), timeout: Duration::from_secs(30) }
+    }
+}
+
 pub fn principal() -> Principal {
     Principal { id: "C-001".into(), scopes: Vec::new(), roles: Vec::new(), attributes: Default::default() }
 }
@@ -195,6 +221,7 @@ pub fn agent(script: &str, model: ModelInfo, limits: Limits, language: Language,
         limits,
         model: Arc::new(Scripted::from_yaml(model, script).expect("a good script")),
         model_timeout: Duration::from_secs(30),
+        fallback: None,
         tools: registry.subset(&names).expect("known tools"),
         policy: Arc::new(policy(&journal(Arc::new(memory::Store::new()), Vec::new()), [])),
         task_types: vec!["other".into()],
@@ -215,8 +242,16 @@ impl Entropy for Middle {
 
 /// What stands around calls: the policies of the default configuration, and breakers for these.
 pub fn policy(journal: &Journal, circuits: impl IntoIterator<Item = CircuitId>) -> Policy {
+    policy_with(journal, circuits, &[])
+}
+
+/// The same, with these models that have a fallback.
+pub fn policy_with(journal: &Journal, circuits: impl IntoIterator<Item = CircuitId>, primaries: &[&str]) -> Policy {
+    let (system, rules) = (SystemLog::begin(journal), Rules::default());
+    let primaries = primaries.iter().map(|name| (*name).to_owned());
     Policy {
-        circuits: Circuits::new(SystemLog::begin(journal), &Rules::default(), circuits),
+        circuits: Circuits::new(system.clone(), &rules, circuits),
+        primaries: Primaries::new(system, rules.half_open_after, primaries),
         limits: policy::Limits::default(),
         slots: policy::Slots::default(),
         llm_retry: RetryPolicy::llm().rules(),

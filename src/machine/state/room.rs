@@ -65,6 +65,11 @@ impl Room {
         };
     }
 
+    /// Another model is asked from here on, which may give the summary that failed.
+    pub(super) fn try_again(&mut self) {
+        self.summary = self.summary.take().filter(|summary| *summary != Summary::Failed);
+    }
+
     fn made(&mut self) {
         self.summary = None;
         if self.too_long.is_some() {

@@ -9,7 +9,7 @@ use super::{Confirmation, Open, State};
 use crate::{
     core::{
         FaultKind, Limits, Message, Money, SessionStatus, SpanId, Timestamp, ToolCall, Usage,
-        fact::{Language, Limit, ModelInfo},
+        fact::{CallPurpose, Language, Limit, ModelInfo},
     },
     machine::{prompt::Prompt, repeats::Repeats},
 };
@@ -85,12 +85,24 @@ impl State {
         self.empty_replies
     }
 
-    /// The fault that the last step's model call ended in.
-    pub const fn model_fault(&self) -> Option<FaultKind> {
-        self.model_fault
+    /// The fault that the last model call ended in, if no other took its place.
+    pub fn model_failure(&self) -> Option<FaultKind> {
+        self.model_failure.map(|(_, kind)| kind)
     }
 
-    /// Whether the wrap-up call was made.
+    /// The same, of a step's own call: without its reply the session cannot go on.
+    pub fn model_fault(&self) -> Option<FaultKind> {
+        self.model_failure
+            .filter(|(purpose, _)| matches!(purpose, CallPurpose::Step | CallPurpose::Direct))
+            .map(|(_, kind)| kind)
+    }
+
+    /// The fallback that the next call was sent to.
+    pub const fn sent_to(&self) -> Option<&String> {
+        self.sent_to.as_ref()
+    }
+
+    /// Whether the wrap-up call was answered.
     pub const fn wrapped_up(&self) -> bool {
         self.wrap_up.is_some()
     }

@@ -6,7 +6,7 @@
 use crate::core::{
     SessionStatus, ToolOutcome,
     circuit::{CircuitCause, CircuitKind, CircuitState},
-    fact::{CallPurpose, Decision, HandoverCause, Limit, ModelOutcome, RateLimit, SuspendCause},
+    fact::{CallPurpose, Decision, FallbackCause, HandoverCause, Limit, ModelOutcome, RateLimit, SuspendCause},
     outcome::EndReason,
 };
 
@@ -145,6 +145,17 @@ pub const EVENTS: &[Event] = &[
             ATTEMPT,
             WAIT,
             field("reason", Shape::Word(model_outcomes), "how the attempt before ended"),
+        ],
+    },
+    Event {
+        name: "model_fallback",
+        meaning: "The next model call goes to the fallback.",
+        scope: Scope::Session,
+        fields: &[
+            field("step", Shape::Count, "the step of that call, from 1"),
+            field("model", Shape::Name, "the configured model that is not asked, or not again"),
+            field("fallback", Shape::Name, "the configured model that is asked instead"),
+            field("cause", Shape::Word(fallback_causes), "why"),
         ],
     },
     Event {
@@ -295,6 +306,10 @@ const FINISH_REASONS: [&str; 14] = [
 /// A finish reason as a closed word: the text comes from outside and may be anything.
 pub(super) fn finish_reason(word: &str) -> &'static str {
     FINISH_REASONS.into_iter().find(|known| *known == word).unwrap_or("other")
+}
+
+fn fallback_causes() -> Vec<&'static str> {
+    FallbackCause::all().map(FallbackCause::label).collect()
 }
 
 fn purposes() -> Vec<&'static str> {

@@ -76,6 +76,11 @@ fn write_fact(hash: &KeyedHash, open: Option<&Open<Identity>>, session: SessionI
             line("model_retry").model(*call).repeats(*attempt, *wait_ms, reason.label())
         }
         Fact::ModelCallFinished { op, end } => line("model_called").model_called(*op, end),
+        Fact::ModelFallback { step, from, to, cause } => line("model_fallback")
+            .with("step", step)
+            .with("model", from)
+            .with("fallback", to)
+            .with("cause", cause.label()),
         Fact::ToolAttemptStarted { call, attempt, wait_ms, .. } => {
             let reason = open?.tool_call(*call)?.retry_after()?;
             line("tool_retry").tool(*call).repeats(*attempt, *wait_ms, reason.label())
@@ -102,6 +107,8 @@ fn write_fact(hash: &KeyedHash, open: Option<&Open<Identity>>, session: SessionI
         | Fact::ToolCallStarted { .. }
         | Fact::ToolAttemptFinished { .. }
         | Fact::CircuitChanged(_)
+        | Fact::PrimaryChanged { .. }
+        | Fact::ModelChecked { .. }
         | Fact::ProcessStarted { .. }
         | Fact::ProcessStopped { .. }
         | Fact::SessionsErased { .. } => return None,

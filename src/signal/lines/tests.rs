@@ -14,7 +14,7 @@ use crate::{
     core::{
         EndReason, Entry, FaultKind, SessionStatus, StreamId, Timestamp, ToolOutcome,
         circuit::{CircuitCause, CircuitChange, CircuitId, CircuitState},
-        fact::{Decision, Fact, HandoverCause, Limit, ModelOutcome, RateLimit, SuspendCause},
+        fact::{Decision, Fact, FallbackCause, HandoverCause, Limit, ModelOutcome, RateLimit, SuspendCause},
         id::ProcessId,
     },
     signal::{
@@ -209,7 +209,9 @@ fn resumed() -> (Vec<Entry>, Vec<Entry>) {
     journal.decided(asked, Decision::Approved);
     let again = journal.asked(4, "transfer");
     journal.after(Duration::from_secs(60)).decided(again, Decision::Expired);
-    let model = journal.model_started(4, "main");
+    let cause = FallbackCause::PrimaryDown;
+    journal.push(Fact::ModelFallback { step: 4, from: "main".into(), to: "backup".into(), cause });
+    let model = journal.model_started(4, "backup");
     journal.model_finished(model, ModelOutcome::Cancelled, (0, 0));
     journal.push(Fact::SessionFinished(Box::new(session_end(SessionStatus::Cancelled, None))));
     let after = journal.entries.split_off(begun);
@@ -254,6 +256,16 @@ fn a_confirmation_is_told_without_what_was_asked() {
     for secret in ["secret", "C-001", "Ivan", "call_1"] {
         assert!(!text.contains(secret), "{secret}");
     }
+}
+
+#[test]
+fn a_fallback_is_told_with_both_models_and_the_cause() {
+    let (before, after) = resumed();
+    let lines = parse(&lines_of(&before, &after));
+    let told = lines.iter().find(|line| line["event"] == "model_fallback").expect("a line");
+    let fields = ["step", "model", "fallback", "cause"].map(|name| told[name].clone());
+    assert_eq!(fields, [json!(4), json!("main"), json!("backup"), json!("primary_down")]);
+    assert_eq!(told["span_id"], lines[0]["span_id"], "the root's");
 }
 
 #[test]

@@ -110,6 +110,12 @@ families! {
         "Tool calls that a model asked for, by whether name and arguments fit what was offered.";
     MODEL_RETRIES = "glassbox_model_retries_total", Kind::Counter, ["model", "reason"], "attempts",
         "Attempts repeated at the same model, by the fault of the attempt before.";
+    FALLBACKS = "glassbox_model_fallbacks_total", Kind::Counter, ["model", "cause"], "calls",
+        "Model calls sent to the fallback, by the model that was not asked, or not again, and why.";
+    FALLBACK_ACTIVE = "glassbox_model_fallback_active", Kind::Gauge, ["model"], "0 or 1",
+        "Whether calls of this model go straight to its fallback now: it is down, or its circuit is not closed.";
+    FALLBACK_UNTESTED = "glassbox_model_fallback_untested", Kind::Gauge, ["model"], "0 or 1",
+        "Whether this fallback was not tried with the current tool definitions when the process began.";
     COST = "glassbox_cost_usd_total", Kind::Counter, ["model"], "US dollars",
         "What model calls cost, by the prices that are configured; stays at zero for a model without prices.";
     CIRCUIT_STATE = "glassbox_circuit_state", Kind::Gauge, ["kind", "name", "state"], "0 or 1",

@@ -6,7 +6,7 @@ use super::catalogue::{Family, Kind};
 use crate::core::{
     FaultKind, SessionStatus, ToolOutcome,
     circuit::{CircuitKind, CircuitState},
-    fact::{Limit, ModelOutcome, RateLimit},
+    fact::{FallbackCause, Limit, ModelOutcome, RateLimit},
 };
 
 const HEAD: &str = "# Metrics
@@ -52,6 +52,7 @@ fn closed_sets() -> Vec<(&'static str, Vec<&'static str>)> {
         ("status", SessionStatus::FINAL.map(SessionStatus::label).to_vec()),
         ("outcome of tools", ToolOutcome::ALL.iter().map(|outcome| outcome.label()).collect()),
         ("outcome of models", ModelOutcome::all().map(ModelOutcome::label).collect()),
+        ("cause of fallbacks", FallbackCause::all().map(FallbackCause::label).collect()),
         ("verdict", super::series::Verdict::ALL.map(super::series::Verdict::label).to_vec()),
         ("reason", faults.to_vec()),
         ("limit", Limit::ALL.map(Limit::label).to_vec()),

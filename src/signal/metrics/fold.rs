@@ -47,7 +47,12 @@ fn count_fact(series: &Series, open: Option<&Open<Arc<SessionSeries>>>, entry: &
         }
         Fact::ToolCallFinished { op, end } => count_tool_call(series, open, *op, end, entry.at),
         Fact::RateLimited { limit, .. } => series.rate_limited(*limit),
-        Fact::CircuitChanged(change) => series.circuit(change),
+        Fact::CircuitChanged(change) => {
+            series.circuit(change);
+            series.fallbacks.circuit(change);
+        }
+        Fact::PrimaryChanged { model, down } => series.fallbacks.primary(model, *down),
+        Fact::ModelFallback { from, cause, .. } => series.fallbacks.count(from, *cause),
         Fact::LimitReached { limit, .. } => series.limit(*limit),
         Fact::SessionsErased { count, cause } => series.erased(*cause, *count),
         Fact::SessionFinished(end) => count_session(series, open, end, entry.at),
@@ -62,6 +67,7 @@ fn count_fact(series: &Series, open: Option<&Open<Arc<SessionSeries>>>, entry: &
         | Fact::ConfirmationDecided { .. }
         | Fact::ContextCompacted { .. }
         | Fact::HandedOver { .. }
+        | Fact::ModelChecked { .. }
         | Fact::ProcessStarted { .. }
         | Fact::ProcessStopped { .. } => {}
     }

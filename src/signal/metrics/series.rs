@@ -12,6 +12,7 @@ use prometheus::{
 use super::{
     MetricLabels,
     catalogue::{self as c, Family, Kind},
+    fallbacks::Fallbacks,
 };
 use crate::{
     core::{
@@ -65,6 +66,7 @@ pub(super) struct Series {
     models: HashMap<String, Arc<ModelSeries>>,
     circuits: HashMap<CircuitId, [CircuitSeries; 3]>,
     pub(super) sessions_active: IntGauge,
+    pub(super) fallbacks: Fallbacks,
 }
 
 /// Of one state of one circuit breaker.
@@ -155,7 +157,8 @@ impl Series {
         let circuits = labels.circuits.iter().map(|circuit| (circuit.clone(), families.circuit(circuit))).collect();
         let unknown_tool = Arc::new(families.tool(UNKNOWN));
         let sessions_active = gauge(registry, &c::SESSIONS_ACTIVE)?;
-        Ok(Self { families, sessions, tools, unknown_tool, models, circuits, sessions_active })
+        let fallbacks = Fallbacks::new(registry, labels)?;
+        Ok(Self { families, sessions, tools, unknown_tool, models, circuits, sessions_active, fallbacks })
     }
 
     /// The series of an agent and task type; undeclared ones share `unknown`.
@@ -315,7 +318,7 @@ pub(super) fn histograms(registry: &Registry, family: &Family) -> Result<Histogr
 }
 
 /// Makes a family of gauges.
-fn gauges(registry: &Registry, family: &Family) -> Result<IntGaugeVec, prometheus::Error> {
+pub(super) fn gauges(registry: &Registry, family: &Family) -> Result<IntGaugeVec, prometheus::Error> {
     let made = IntGaugeVec::new(Opts::new(family.name, family.meaning), family.labels)?;
     registry.register(Box::new(made.clone()))?;
     Ok(made)

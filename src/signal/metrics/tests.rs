@@ -7,7 +7,7 @@ use crate::{
     core::{
         EndReason, Entry, FaultKind, SessionStatus, StreamId, Timestamp, ToolOutcome,
         circuit::{CircuitCause, CircuitChange, CircuitId, CircuitState},
-        fact::{Decision, EraseCause, Fact, Limit, ModelOutcome, RateLimit, SuspendCause},
+        fact::{Decision, EraseCause, Fact, FallbackCause, Limit, ModelOutcome, RateLimit, SuspendCause},
         id::ProcessId,
         port::{JournalWatch as _, StoreErrorKind},
     },
@@ -19,6 +19,7 @@ fn metrics() -> Metrics {
         agents: vec![("bank".into(), vec!["spending".into(), "cards".into()])],
         models: vec![("main".into(), "anthropic".into(), "claude-x".into())],
         tools: vec!["search".into(), "pay".into()],
+        fallbacks: vec![("main".into(), "backup".into())],
         circuits: vec![CircuitId::tool("search"), CircuitId::model("main")],
         sinks: vec!["lines", "feed"],
         version: "1.2.3".into(),
@@ -57,6 +58,10 @@ fn every_declared_series_is_born_at_zero() {
         r#"glassbox_tool_calls_total{outcome="unknown_tool",tool="unknown"} 0"#,
         r#"glassbox_tool_attempts_total{outcome="timeout",tool="search"} 0"#,
         r#"glassbox_model_calls_total{model="main",outcome="rate_limited"} 0"#,
+        r#"glassbox_model_fallbacks_total{cause="primary_down",model="main"} 0"#,
+        r#"glassbox_model_fallbacks_total{cause="circuit_open",model="main"} 0"#,
+        r#"glassbox_model_fallback_active{model="main"} 0"#,
+        r#"glassbox_model_fallback_untested{model="backup"} 0"#,
         r#"glassbox_model_tool_requests_total{model="main",verdict="invalid_arguments"} 0"#,
         r#"glassbox_telemetry_dropped_total{sink="lines"} 0"#,
         r#"glassbox_journal_errors_total{kind="full"} 0"#,
@@ -221,6 +226,53 @@ fn a_session_counts_its_calls_tokens_and_end() {
         ],
     );
     assert!(!metrics.render().contains("rm -rf"));
+}
+
+#[test]
+fn a_primary_is_given_up_while_it_is_down_or_its_circuit_is_not_closed() {
+    let metrics = metrics();
+    let system = |fact| Entry {
+        stream: StreamId::System(ProcessId::from_bytes([2; 16])),
+        seq: 0,
+        at: Timestamp::default(),
+        fact,
+    };
+    let down = |down| system(Fact::PrimaryChanged { model: "main".into(), down });
+    let circuit = |to| {
+        system(Fact::CircuitChanged(Box::new(CircuitChange {
+            circuit: CircuitId::model("main"),
+            from: CircuitState::Closed,
+            to,
+            cause: CircuitCause::Failures,
+            forced: false,
+            until: None,
+            by: None,
+        })))
+    };
+    let active = |fact: Entry| {
+        publish(&metrics, &[fact]);
+        value(&metrics, r#"glassbox_model_fallback_active{model="main"}"#).expect("a series")
+    };
+    assert_eq!(active(circuit(CircuitState::Open)), 1.0);
+    assert_eq!(active(circuit(CircuitState::HalfOpen)), 1.0, "all but the probe go to the fallback");
+    assert_eq!(active(down(true)), 1.0);
+    assert_eq!(active(circuit(CircuitState::Closed)), 1.0, "it is still down");
+    assert_eq!(active(down(false)), 0.0);
+    let mut journal = Journal::new(6);
+    journal.started("bank", "cards");
+    let cause = FallbackCause::Fault(FaultKind::RateLimited);
+    journal.push(Fact::ModelFallback { step: 1, from: "main".into(), to: "backup".into(), cause });
+    journal.push(Fact::ModelFallback { step: 2, from: "gone".into(), to: "backup".into(), cause });
+    publish(&metrics, &journal.entries);
+    check(
+        &metrics,
+        &[
+            (r#"glassbox_model_fallbacks_total{cause="rate_limited",model="main"}"#, 1.0),
+            (r#"glassbox_model_fallbacks_total{cause="rate_limited",model="unknown"}"#, 1.0),
+        ],
+    );
+    metrics.fallback_untested("backup");
+    check(&metrics, &[(r#"glassbox_model_fallback_untested{model="backup"}"#, 1.0)]);
 }
 
 #[test]

@@ -67,7 +67,10 @@ impl Tail {
             | Fact::RateLimited { .. }
             | Fact::ContextCompacted { .. }
             | Fact::LimitReached { .. }
+            | Fact::ModelFallback { .. }
             | Fact::CircuitChanged(_)
+            | Fact::PrimaryChanged { .. }
+            | Fact::ModelChecked { .. }
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
             | Fact::SessionsErased { .. } => {}

@@ -93,6 +93,11 @@ impl OpenCall {
         Self { kind, name, started, attributes, effect: None, prices: None, running: Vec::new(), attempts: Vec::new() }
     }
 
+    /// It is asked in the place of another model.
+    pub(super) fn stands_in(&mut self, why: &[KeyValue]) {
+        self.attributes.extend_from_slice(why);
+    }
+
     /// What the call changes.
     pub(super) const fn changes(&mut self, effect: Effect) {
         self.effect = Some(effect);

@@ -12,12 +12,15 @@ use super::{
     Place, Shape,
     attributes::{capped, integer, string},
     call::OpenCall,
-    span, span_context,
+    event, span, span_context,
 };
 use crate::{
     core::{
         SessionId, SessionStatus, SpanId, Timestamp,
-        fact::{ConfirmationEnd, ModelCallEnd, SessionEnd, SessionStarted, ToolCallEnd, TraceStart},
+        fact::{
+            ConfirmationEnd, FallbackCause, ModelCall, ModelCallEnd, SessionEnd, SessionStarted, ToolCallEnd,
+            TraceStart,
+        },
     },
     signal::names,
 };
@@ -32,6 +35,8 @@ pub(super) struct OpenSession {
     attributes: Vec<KeyValue>,
     events: Vec<Event>,
     calls: HashMap<SpanId, OpenCall>,
+    /// The last fallback, and in whose place and why it is asked.
+    fallback: Option<(String, [KeyValue; 2])>,
 }
 
 impl OpenSession {
@@ -58,12 +63,30 @@ impl OpenSession {
             attributes,
             events: Vec::new(),
             calls: HashMap::new(),
+            fallback: None,
         }
     }
 
     /// Something that happened to the session itself.
     pub(super) fn note(&mut self, event: Event) {
         self.events.push(event);
+    }
+
+    /// The next model call goes to another model, whose span says so.
+    pub(super) fn fall_back(&mut self, at: Timestamp, from: &str, to: &str, cause: FallbackCause) {
+        let why = [string(names::FALLBACK_FROM, from), string(names::FALLBACK_CAUSE, cause.label())];
+        let mut attributes = why.to_vec();
+        attributes.push(string(names::FALLBACK_TO, to));
+        self.note(event(names::EVENT_MODEL_FALLBACK, at, attributes));
+        self.fallback = Some((to.to_owned(), why));
+    }
+
+    /// A model call began.
+    pub(super) fn begin_model(&mut self, op: SpanId, mut opened: OpenCall, call: &ModelCall) {
+        if let Some((_, why)) = self.fallback.as_ref().filter(|(to, _)| *to == call.model.name) {
+            opened.stands_in(why);
+        }
+        self.begin(op, opened);
     }
 
     /// A call began.

@@ -20,6 +20,7 @@ const TOLD_BY_LINES: &[&str] = &[
     "glassbox_model_calls_total",
     "glassbox_model_tool_requests_total",
     "glassbox_model_retries_total",
+    "glassbox_model_fallbacks_total",
     "glassbox_limits_reached_total",
     "glassbox_rate_limited_total",
     "glassbox_circuit_transitions_total",
@@ -88,6 +89,10 @@ fn of_lines(lines: &[Value], models: &RequestModels) -> Counts {
             "model_retry" => {
                 let labels = [("model", text(line, "model")), ("reason", text(line, "reason"))];
                 add(&mut counts, "glassbox_model_retries_total", &labels, 1);
+            }
+            "model_fallback" => {
+                let labels = ["model", "cause"].map(|key| (key, text(line, key)));
+                add(&mut counts, "glassbox_model_fallbacks_total", &labels, 1);
             }
             "tool_called" => {
                 let model = asked.get(text(line, "session_id")).copied().unwrap_or("unknown");
@@ -187,6 +192,10 @@ fn of_journal(journal: &[Row], models: &RequestModels) -> Counts {
             }
             "limit_reached" => add(&mut counts, "glassbox_limits_reached_total", &[("limit", text(body, "limit"))], 1),
             "rate_limited" => add(&mut counts, "glassbox_rate_limited_total", &[("limit", text(body, "limit"))], 1),
+            "model_fallback" => {
+                let labels = [("model", text(body, "from")), ("cause", text(body, "cause"))];
+                add(&mut counts, "glassbox_model_fallbacks_total", &labels, 1);
+            }
             "circuit_changed" => count_circuit(&mut counts, body),
             "model_call_started" => {
                 let model = text(&body["call"]["model"], "name");

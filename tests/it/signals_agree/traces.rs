@@ -11,6 +11,7 @@ const TOLD: &[(&str, &str)] = &[
     ("session_started", "agent_session_started"),
     ("model_call_finished", "model_called"),
     ("tool_call_finished", "tool_called"),
+    ("model_fallback", "model_fallback"),
     ("rate_limited", "rate_limited"),
     ("circuit_changed", "circuit_changed"),
     ("limit_reached", "limit_reached"),

@@ -1,0 +1,93 @@
+//! The series of models that have a fallback, and of those that are one.
+//!
+//! A primary is shown as given up while it is down or its circuit is not closed: both are facts
+//! of the system journal, so the gauge is true with no traffic. It must never count by itself.
+
+use std::{
+    collections::HashMap,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+use prometheus::{IntCounterVec, IntGauge, IntGaugeVec, Registry};
+
+use super::{
+    MetricLabels, catalogue as c,
+    series::{counters, gauges},
+};
+use crate::{
+    core::{
+        circuit::{CircuitChange, CircuitKind, CircuitState},
+        fact::FallbackCause,
+    },
+    signal::UNKNOWN,
+};
+
+/// All of them.
+pub(super) struct Fallbacks {
+    calls: IntCounterVec,
+    primaries: HashMap<String, Standing>,
+    untested: IntGaugeVec,
+}
+
+/// How one primary stands.
+struct Standing {
+    active: IntGauge,
+    down: AtomicBool,
+    circuit_closed: AtomicBool,
+}
+
+impl Fallbacks {
+    pub(super) fn new(registry: &Registry, labels: &MetricLabels) -> Result<Self, prometheus::Error> {
+        let calls = counters(registry, &c::FALLBACKS)?;
+        let active = gauges(registry, &c::FALLBACK_ACTIVE)?;
+        let untested = gauges(registry, &c::FALLBACK_UNTESTED)?;
+        for (primary, fallback) in &labels.fallbacks {
+            for cause in FallbackCause::all() {
+                calls.with_label_values(&[primary, cause.label()]);
+            }
+            untested.with_label_values(&[fallback]);
+        }
+        let standing = |primary: &String| Standing {
+            active: active.with_label_values(&[primary]),
+            down: AtomicBool::new(false),
+            circuit_closed: AtomicBool::new(true),
+        };
+        let primaries = labels.fallbacks.iter().map(|(primary, _)| (primary.clone(), standing(primary))).collect();
+        Ok(Self { calls, primaries, untested })
+    }
+
+    /// A call went to the fallback; a primary that is no longer configured becomes `unknown`.
+    pub(super) fn count(&self, primary: &str, cause: FallbackCause) {
+        let model = if self.primaries.contains_key(primary) { primary } else { UNKNOWN };
+        self.calls.with_label_values(&[model, cause.label()]).inc();
+    }
+
+    /// A primary was given up or taken back.
+    pub(super) fn primary(&self, model: &str, down: bool) {
+        if let Some(standing) = self.primaries.get(model) {
+            standing.down.store(down, Ordering::Relaxed);
+            standing.show();
+        }
+    }
+
+    /// A circuit moved; only that of a primary matters here.
+    pub(super) fn circuit(&self, change: &CircuitChange) {
+        let primary = Some(&change.circuit).filter(|circuit| circuit.kind == CircuitKind::Model);
+        if let Some(standing) = primary.and_then(|circuit| self.primaries.get(&circuit.name)) {
+            standing.circuit_closed.store(change.to == CircuitState::Closed, Ordering::Relaxed);
+            standing.show();
+        }
+    }
+
+    /// Whether a fallback was not tried with the definitions of now.
+    pub(super) fn untested(&self, model: &str) {
+        self.untested.with_label_values(&[model]).set(1);
+    }
+}
+
+impl Standing {
+    fn show(&self) {
+        let active = self.down.load(Ordering::Relaxed) || !self.circuit_closed.load(Ordering::Relaxed);
+        self.active.set(i64::from(active));
+    }
+}
