@@ -181,6 +181,19 @@ fn agents_are_held_to_their_names_and_limits() {
 }
 
 #[test]
+fn a_limit_on_cost_needs_the_prices_of_every_model_that_may_be_asked() {
+    let text = SMALL
+        .replace("    model: bank\n", "    model: bank\n    fallback: spare\n    limits: {cost_limit_usd: 0.5}\n")
+        .replace("script: bank}", "script: bank, prices: {input: 1, output: 2}}");
+    let found = mistakes(&format!("{text}  spare: {{provider: scripted, script: bank}}\n"), &[]);
+    assert_eq!(
+        found,
+        ["glassbox.yaml:6:30: agents.bank.limits.cost_limit_usd: needs to know what tokens cost; write \
+          models.spare.prices"]
+    );
+}
+
+#[test]
 fn an_empty_file_lacks_an_agent_and_nothing_else() {
     for text in ["", "# nothing\n", "{}\n", "agents:\n", "agents: {}\n"] {
         let found = mistakes(text, &[]);
