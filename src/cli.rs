@@ -4,6 +4,7 @@
 
 mod check;
 mod confirm;
+mod live_text;
 mod live_view;
 mod output;
 mod run;

@@ -16,6 +16,7 @@ pub mod op;
 pub mod outcome;
 pub mod port;
 pub mod principal;
+pub mod progress;
 pub mod sensitive;
 pub mod spec;
 pub mod store_error;

@@ -6,6 +6,7 @@
 mod attempts;
 mod circuits;
 mod limits;
+mod meter;
 mod primaries;
 mod slots;
 
@@ -14,7 +15,7 @@ use std::{
     future::Future,
     panic::AssertUnwindSafe,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -24,13 +25,17 @@ use futures_util::FutureExt as _;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use self::attempts::{Attempts, Exchange, attempts};
 pub use self::{
     attempts::whole_seconds,
     circuits::{Act, Circuits, Standing},
     limits::{Limited, Limits, ToolRate},
+    meter::{Meter, MeteredCall},
     primaries::{Entrance, Primaries},
     slots::Slots,
+};
+use self::{
+    attempts::{Attempts, Exchange, attempts},
+    meter::Tap,
 };
 use crate::{
     core::{
@@ -40,7 +45,7 @@ use crate::{
         fact::{AttemptEnd, FallbackCause, ModelCallEnd, ModelOutcome, RateLimit},
         fault::Health,
         op::{ModelAttempt, ToolAttempt},
-        port::{Entropy, ModelCallInput, StoreError, ToolContext, ToolReply, TraceContext},
+        port::{Entropy, LiveText, ModelCallInput, Nobody, StoreError, ToolContext, ToolReply, TraceContext},
     },
     journal::SessionLog,
     machine::retry,
@@ -65,6 +70,8 @@ pub struct Policy {
     pub tool_retry: retry::Policy,
     /// Chance, for the jitter of waits.
     pub entropy: Arc<dyn Entropy>,
+    /// Those who read the text of models while it comes.
+    pub readers: Arc<dyn LiveText>,
 }
 
 /// A request to a model, ready to be sent.
@@ -111,16 +118,21 @@ pub struct ToolVerdict {
 }
 
 impl Policy {
-    /// Makes a model call inside its operation `call`.
-    pub async fn call_model(&self, log: &SessionLog, call: SpanId, input: ModelInput<'_>) -> ModelCallEnd {
+    /// Makes a model call inside its operation `call`; `meter` counts what it costs while it runs.
+    pub async fn call_model(
+        &self,
+        log: &SessionLog,
+        call: SpanId,
+        input: ModelInput<'_>,
+        meter: &Meter,
+    ) -> ModelCallEnd {
         let circuit = CircuitId::model(input.model.info().name.clone());
-        let exchange =
-            ModelExchange { log, call, circuit, primaries: &self.primaries, input, broken: Mutex::default() };
+        let (primaries, readers) = (&self.primaries, &*self.readers);
+        let exchange = ModelExchange { log, call, circuit, primaries, input, meter, readers };
         let once = retry::Policy::never();
         let rules = if input.probe { &once } else { &self.llm_retry };
         let Attempts { result, made } = attempts(self, rules, log, &exchange).await;
-        let broken = exchange.broken.into_inner().unwrap_or_else(PoisonError::into_inner);
-        model_call_end(result, broken, made)
+        model_call_end(result, meter.broken(), made)
     }
 
     /// Runs a tool inside its operation `call`.
@@ -166,8 +178,8 @@ struct ModelExchange<'a> {
     circuit: CircuitId,
     primaries: &'a Primaries,
     input: ModelInput<'a>,
-    /// What the attempts that broke are charged with.
-    broken: Mutex<Usage>,
+    meter: &'a Meter,
+    readers: &'a dyn LiveText,
 }
 
 impl Exchange for ModelExchange<'_> {
@@ -195,11 +207,14 @@ impl Exchange for ModelExchange<'_> {
         let attempt =
             ModelAttempt { call, attempt: number, model: input.model.info().name.clone(), wait_ms: millis(wait) };
         log.observe(attempt, |_| async {
-            let send = ModelCallInput { request: input.request, body: input.body, trace: log.trace(call) };
+            let tap = Tap::new(self.meter, self.readers, log.id(), call);
+            let trace = log.trace(call);
+            let send = ModelCallInput { request: input.request, body: input.body, trace, progress: &tap };
             let result = guarded(input.timeout, input.model.call(send)).await;
             self.primaries.hear(&input.model.info().name, &result);
-            if let Err(Fault { usage: Some(usage), .. }) = &result {
-                self.broken.lock().unwrap_or_else(PoisonError::into_inner).add(usage);
+            match &result {
+                Ok(_) => tap.answered(),
+                Err(fault) => tap.broke(fault.usage),
             }
             (model_attempt_end(&result), result)
         })
@@ -277,7 +292,7 @@ impl Exchange for ToolExchange<'_> {
 /// # Errors
 /// The fault that it ended in.
 pub async fn ask_once(input: ModelInput<'_>, trace: TraceContext) -> Result<ModelReply, Fault> {
-    let send = ModelCallInput { request: input.request, body: input.body, trace };
+    let send = ModelCallInput { request: input.request, body: input.body, trace, progress: &Nobody };
     guarded(input.timeout, input.model.call(send)).await
 }
 

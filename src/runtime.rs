@@ -168,7 +168,7 @@ impl Runtime {
         let process = ProcessId::from_bytes(random(&*setup.entropy));
         let journal = Journal::new(writer, setup.clock.clone(), process);
         let system = SystemLog::begin(&journal);
-        let policy = Arc::new(policy::build(config, &setup, &system));
+        let policy = Arc::new(policy::build(config, &setup, &system, Arc::new(signals.feed().clone())));
         let agents = agents::build(config, &setup.data_dir, &setup.own, &policy)?;
         system.record(Fact::ProcessStarted {
             version: env!("CARGO_PKG_VERSION").to_owned(),

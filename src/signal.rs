@@ -17,7 +17,7 @@ mod samples;
 pub mod spans;
 
 pub use self::{
-    feed::{Feed, FeedReader},
+    feed::{Delta, Feed, FeedItem, FeedReader},
     hash::KeyedHash,
     lines::Lines,
     metrics::{MetricLabels, Metrics},

@@ -5,6 +5,7 @@
 #![expect(clippy::disallowed_methods, reason = "a measurement reads the clock of the machine")]
 #![expect(clippy::print_stdout, reason = "this is the report")]
 
+mod streaming;
 mod world;
 
 use std::{
@@ -36,6 +37,10 @@ fn main() {
         return;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("an async runtime");
+    if std::env::args().any(|argument| argument == streaming::ALONE) {
+        runtime.block_on(streaming::measure());
+        return;
+    }
     runtime.block_on(measure());
 }
 
@@ -45,6 +50,7 @@ async fn measure() {
     let collector = world::null_collector();
     // First, while the heap is small.
     report("kib_per_waiting_session", waiting(&folder.join("waiting")).await);
+    report("kib_per_streaming_session", streaming::alone());
     report("raw_fdatasync_us", median(|round| std::future::ready(raw_sync(&folder.join(format!("raw{round}"))))).await);
 
     let entries = world::recorded(&folder.join("recorded")).await;

@@ -207,6 +207,7 @@ pub(crate) fn policy(journal: &Journal) -> Policy {
         llm_retry: RetryPolicy::llm().rules(),
         tool_retry: RetryPolicy::tool().rules(),
         entropy: Arc::new(SystemEntropy),
+        readers: Arc::new(port::Nobody),
     }
 }
 

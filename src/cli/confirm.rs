@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 
 use super::{
     Global, exit,
+    live_view::LiveView,
     output::{line as clean, say, say_json},
     run::{self, Asker},
     session::resolve,
@@ -62,7 +63,7 @@ async fn decide(runtime: &Runtime, options: Options, asker: Asker<'_>, json: boo
         Some(call) => call,
         None => only_call(id, &report(runtime, id)?.pending_confirmations)?,
     };
-    let reader = runtime.feed().subscribe(Some(id));
+    let reader = LiveView::reader(runtime, Some(id), json);
     let say = Say {
         call_id,
         approve: options.answer.approve && !options.answer.deny,

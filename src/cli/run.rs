@@ -40,7 +40,7 @@ pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> 
     let mut stops = Stops::catch()?;
     let runtime = start(&global, &config, "run")?;
     runtime.report_untested();
-    let reader = runtime.feed().subscribe(None);
+    let reader = LiveView::reader(&runtime, None, global.json);
     let task = Task {
         agent: options.agent,
         task_type: options.task_type,
@@ -70,7 +70,7 @@ pub(super) async fn resume(global: Global, id: Option<String>) -> anyhow::Result
     }
     let mut code = Ok(exit::OK);
     for id in ids {
-        let reader = runtime.feed().subscribe(Some(id));
+        let reader = LiveView::reader(&runtime, Some(id), global.json);
         let ended = match runtime.resume(id).await {
             Ok(handle) => {
                 let asker = Asker { by: &config.auth.default_principal.id, stops: &mut stops };
@@ -121,7 +121,7 @@ pub(super) async fn follow(
             Ended::AwaitingConfirmation(pending) => pending,
             ended => return Ok(conclude(id, ended, json)),
         };
-        reader = runtime.feed().subscribe(Some(id));
+        reader = LiveView::reader(runtime, Some(id), json);
         let asked = if json { None } else { confirm::ask(runtime, id, &pending, &mut asker).await? };
         match asked {
             Some(goes_on) => handle = goes_on,
@@ -160,7 +160,7 @@ async fn watch(
     let ended = loop {
         tokio::select! {
             biased;
-            Ok(entry) = reader.next() => view.show(&entry),
+            Ok(item) = reader.next() => view.show(&item),
             ended = &mut ended => break ended,
             code = stops.next() => {
                 if std::mem::replace(&mut stopping, true) {
@@ -170,8 +170,8 @@ async fn watch(
             }
         }
     };
-    while let Some(Ok(entry)) = reader.next().now_or_never() {
-        view.show(&entry);
+    while let Some(Ok(item)) = reader.next().now_or_never() {
+        view.show(&item);
     }
     view.end();
     ended.context("the journal cannot write; the session is kept as far as it was written")

@@ -8,7 +8,6 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use serde_json::Value;
 
-pub use super::store_error::{StoreError, StoreErrorKind};
 use super::{
     fact::{CountedBy, Entry, ModelInfo, SessionSummary},
     fault::Fault,
@@ -19,6 +18,10 @@ use super::{
     principal::Principal,
     spec::ToolSpec,
     time::Timestamp,
+};
+pub use super::{
+    progress::{LiveText, Nobody, Progress},
+    store_error::{StoreError, StoreErrorKind},
 };
 
 /// Tells the time.
@@ -70,6 +73,9 @@ pub struct ModelCallInput<'a> {
     pub body: &'a [u8],
     /// The span of the call, for the outgoing `traceparent`.
     pub trace: TraceContext,
+    /// Hears of the reply while it comes. A provider that has the reply only as a whole tells
+    /// nothing.
+    pub progress: &'a dyn Progress,
 }
 
 /// A tool: something that the model may ask for.

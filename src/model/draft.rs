@@ -15,6 +15,8 @@ pub(super) struct Draft {
     pub(super) complete: bool,
     /// The text.
     pub(super) text: String,
+    /// Bytes of what the model thought, which nobody is shown but somebody pays for.
+    pub(super) thought: u64,
     /// The calls, in the order in which they go out.
     pub(super) calls: Vec<DraftCall>,
     /// What the provider counted.
@@ -38,7 +40,9 @@ pub(super) struct DraftCall {
     /// Its arguments as text, piece by piece.
     pub(super) text: String,
     /// Its arguments where they came in one piece as JSON.
-    pub(super) value: Option<Value>,
+    value: Option<Value>,
+    /// Tokens of that piece: counted once, for every piece of a stream asks for the sum.
+    value_tokens: u64,
 }
 
 /// What the provider counted, by our rule: the parts are subsets of `input` and `output`.
@@ -63,6 +67,7 @@ impl Draft {
             begun: false,
             complete: false,
             text: String::new(),
+            thought: 0,
             calls: Vec::new(),
             told: Told::default(),
             model: model.to_owned(),
@@ -118,14 +123,24 @@ impl Draft {
 
     fn output_estimate(&self) -> u64 {
         let calls = self.calls.iter().map(DraftCall::estimate).sum::<u64>();
-        estimate_tokens(&self.text).saturating_add(calls)
+        estimate_tokens(&self.text).saturating_add(self.thought.div_ceil(4)).saturating_add(calls)
     }
 }
 
 impl DraftCall {
+    /// A call of which nothing but its place has come.
+    pub(super) fn new(index: u64) -> Self {
+        Self { index, ..Self::default() }
+    }
+
+    /// Takes arguments that came in one piece.
+    pub(super) fn take_value(&mut self, value: Value) {
+        self.value_tokens = estimate_tokens(&value.to_string());
+        self.value = Some(value);
+    }
+
     fn estimate(&self) -> u64 {
-        let value = self.value.as_ref().map_or(0, |value| estimate_tokens(&value.to_string()));
-        estimate_tokens(&self.name) + estimate_tokens(&self.text) + value
+        estimate_tokens(&self.name) + estimate_tokens(&self.text) + self.value_tokens
     }
 
     fn into_call(self) -> ToolCall {

@@ -10,7 +10,10 @@ use super::{
     http::{Endpoint, Form},
     sse,
 };
-use crate::core::{Fault, ModelReply, port::ModelCallInput};
+use crate::core::{
+    Fault, ModelReply,
+    port::{ModelCallInput, Progress},
+};
 
 /// Reads one provider's replies.
 pub(super) trait Reader: Send {
@@ -58,7 +61,7 @@ pub(super) async fn exchange<R: Reader>(
             Ok(body) => reader.whole(&body),
             Err(fault) => Err(fault),
         },
-        Form::Stream => follow(response, &mut reader).await,
+        Form::Stream => follow(response, &mut reader, call.progress).await,
     };
     // A stream that breaks after the last word of the reply has said everything.
     match read {
@@ -70,10 +73,19 @@ pub(super) async fn exchange<R: Reader>(
     }
 }
 
-async fn follow<R: Reader>(response: reqwest::Response, reader: &mut R) -> Result<(), Fault> {
+/// Reads a stream and tells of what comes, so that it is charged also where nobody waits for the
+/// end.
+async fn follow<R: Reader>(response: reqwest::Response, reader: &mut R, progress: &dyn Progress) -> Result<(), Fault> {
     let mut events = sse::data_of(response);
+    let mut told = 0;
     while let Some(data) = events.next().await {
-        if reader.event(&data?)? == Flow::Done {
+        let flow = reader.event(&data?)?;
+        let draft = reader.draft();
+        if let Some(charge) = draft.charge() {
+            progress.received(&draft.text[told..], charge);
+            told = draft.text.len();
+        }
+        if flow == Flow::Done {
             break;
         }
     }

@@ -16,12 +16,14 @@ use std::{
 use async_trait::async_trait;
 
 use self::{
-    script::{Rule, Script},
+    script::{FaultSpec, Rule, Script, StreamSpec, UsageSpec},
     turn::Turn,
 };
 use crate::core::{
-    Fault, FaultKind, Model, ModelReply, ModelRequest, ToolCall, TraceId, Usage, fact::ModelInfo,
-    message::estimate_tokens, port::ModelCallInput,
+    Fault, FaultKind, Model, ModelReply, ModelRequest, ToolCall, TraceId, Usage,
+    fact::ModelInfo,
+    message::estimate_tokens,
+    port::{ModelCallInput, Progress},
 };
 
 pub use self::script::Error;
@@ -59,10 +61,10 @@ impl Scripted {
     }
 
     /// The first rule that matches and has something left to say, and whether its fault strikes.
-    fn pick(&self, turn: &Turn<'_>, trace: TraceId) -> Option<(&Rule, Option<Fault>)> {
+    fn pick(&self, turn: &Turn<'_>, trace: TraceId) -> Option<(&Rule, Option<&FaultSpec>)> {
         self.script.rules.iter().enumerate().filter(|(_, rule)| rule.when.matches(turn)).find_map(|(index, rule)| {
             match &rule.fault {
-                Some(fault) if self.strikes((trace, index), fault.times) => Some((rule, Some(fault.to_fault()))),
+                Some(fault) if self.strikes((trace, index), fault.times) => Some((rule, Some(fault))),
                 Some(_) if !rule.answers() => None,
                 _ => Some((rule, None)),
             }
@@ -83,12 +85,17 @@ impl Scripted {
     fn reply(&self, rule: &Rule, turn: &Turn<'_>, body: &[u8]) -> ModelReply {
         let text = rule.text.as_deref().map(|text| template::render(text, turn)).unwrap_or_default();
         let calls: Vec<ToolCall> = rule.calls().map(script::Call::to_call).collect();
-        let usage = match rule.usage.as_ref().or(self.script.usage.as_ref()) {
+        let usage = match self.usage_of(rule) {
             Some(usage) => Usage { input: usage.input, output: usage.output, ..Usage::default() },
             None => estimate(body, &text, &calls),
         };
         let finish_reason = if calls.is_empty() { "end_turn" } else { "tool_use" };
         ModelReply { text, calls, usage, model: self.info.request_model.clone(), finish_reason: finish_reason.into() }
+    }
+
+    /// The tokens that the script names for replies of this rule.
+    fn usage_of<'a>(&'a self, rule: &'a Rule) -> Option<&'a UsageSpec> {
+        rule.usage.as_ref().or(self.script.usage.as_ref())
     }
 
     fn no_rule(&self, turn: &Turn<'_>) -> Fault {
@@ -113,18 +120,55 @@ impl Model for Scripted {
         if let Some(delay) = rule.delay {
             tokio::time::sleep(delay.0).await;
         }
+        // A fault strikes before anything is said, unless it waits for some pieces.
+        let pieces = fault.map_or(usize::MAX, |fault| fault.after.unwrap_or(0));
+        let reply = self.reply(rule, &turn, call.body);
+        if pieces > 0 {
+            let input = self.usage_of(rule).map_or_else(|| estimated_input(call.body), |usage| usage.input);
+            say(&reply.text, rule.stream, pieces, input, call.progress).await;
+        }
         if let Some(fault) = fault {
-            return Err(fault);
+            return Err(fault.to_fault());
         }
         assert!(!rule.panic, "the script says panic");
-        Ok(self.reply(rule, &turn, call.body))
+        Ok(reply)
     }
+}
+
+/// Gives at most so many pieces of a text as they would come from a provider; all of it at once
+/// where it is not cut into any.
+async fn say(text: &str, stream: Option<StreamSpec>, pieces: usize, input: u64, progress: &dyn Progress) {
+    let size = stream.map_or(usize::MAX, |stream| stream.letters.get());
+    let mut given = 0;
+    for piece in pieces_of(text, size).take(pieces) {
+        if let Some(pause) = stream.and_then(|stream| stream.pause) {
+            tokio::time::sleep(pause.0).await;
+        }
+        given += piece.len();
+        let output = estimate_tokens(&text[..given]);
+        progress.received(piece, Usage { input, output, estimated: true, ..Usage::default() });
+    }
+}
+
+/// A text in pieces of so many letters.
+fn pieces_of(text: &str, letters: usize) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let end = rest.char_indices().nth(letters).map_or(rest.len(), |(at, _)| at);
+        let (piece, left) = rest.split_at(end);
+        rest = left;
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
+fn estimated_input(body: &[u8]) -> u64 {
+    (body.len() as u64).div_ceil(4)
 }
 
 fn estimate(body: &[u8], text: &str, calls: &[ToolCall]) -> Usage {
     let asked = calls.iter().map(|call| serde_json::to_string(call).unwrap_or_default()).collect::<String>();
     Usage {
-        input: estimate_tokens(&String::from_utf8_lossy(body)),
+        input: estimated_input(body),
         output: estimate_tokens(text).saturating_add(estimate_tokens(&asked)),
         estimated: true,
         ..Usage::default()

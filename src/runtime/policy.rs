@@ -1,12 +1,17 @@
 //! Builds what stands around every call from the configuration, and keeps the circuit breakers
 //! in time with the clock and with what earlier processes left.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use super::{Own, Runtime, Setup, spawn};
 use crate::{
     config::Config,
-    core::{Store, circuit::CircuitId, fact, port::StoreError},
+    core::{
+        Store,
+        circuit::CircuitId,
+        fact,
+        port::{LiveText, StoreError},
+    },
     journal::SystemLog,
     policy::{Circuits, Limits, Policy, Primaries, Slots},
 };
@@ -26,7 +31,7 @@ pub(super) fn fallbacks(config: &Config) -> impl Iterator<Item = (String, String
     config.agents.values().filter_map(|agent| Some((agent.model.clone(), agent.fallback.clone()?)))
 }
 
-pub(super) fn build(config: &Config, setup: &Setup, system: &SystemLog) -> Policy {
+pub(super) fn build(config: &Config, setup: &Setup, system: &SystemLog, readers: Arc<dyn LiveText>) -> Policy {
     let breaker = config.circuit_breaker.rules();
     let primaries = fallbacks(config).map(|(primary, _)| primary);
     let rates = config.rate_limits.tools.iter().map(|(tool, rate)| (tool.clone(), rate.rates()));
@@ -39,6 +44,7 @@ pub(super) fn build(config: &Config, setup: &Setup, system: &SystemLog) -> Polic
         llm_retry: config.llm_retry_policy.rules(),
         tool_retry: config.tool_retry_policy.rules(),
         entropy: setup.entropy.clone(),
+        readers,
     }
 }
 

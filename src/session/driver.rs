@@ -23,7 +23,7 @@ use crate::{
         prompt::request,
         reply::settle_ids,
     },
-    policy::{Entrance, ModelInput},
+    policy::{Entrance, MeteredCall, ModelInput},
 };
 
 /// What may reach a session from outside while it runs.
@@ -226,7 +226,7 @@ async fn ask_model(log: &SessionLog, agent: &Agent, chosen: Chosen<'_>, prompt: 
     let Ask { step, purpose, allowance, summarized_steps } = ask;
     let request = log.read(|state| request(state, prompt, purpose, allowance.max_tokens, summarized_steps));
     let body = chosen.model.encode(&request);
-    let call = ModelCall {
+    let call = MeteredCall::new(ModelCall {
         step,
         purpose,
         model: chosen.model.info().clone(),
@@ -235,11 +235,12 @@ async fn ask_model(log: &SessionLog, agent: &Agent, chosen: Chosen<'_>, prompt: 
         max_tokens: allowance.max_tokens,
         body_hash: hash_of(&body),
         summarized_steps,
-    };
+    });
+    let meter = call.meter.clone();
     let probe = chosen.entrance.as_ref().is_some_and(Entrance::is_probe);
     let input = ModelInput { model: chosen.model, request: &request, body: &body, timeout: chosen.timeout, probe };
     log.observe(call, |op| async move {
-        let mut end = agent.policy.call_model(log, op, input).await;
+        let mut end = agent.policy.call_model(log, op, input, &meter).await;
         if let Some(reply) = &mut end.reply {
             // Every tool call gets an id of its own before it enters the journal.
             log.read(|state| settle_ids(reply, step, state.call_ids()));

@@ -1,65 +1,93 @@
-//! The feed: committed facts for live readers, each behind a bounded lane of its own.
+//! The feed: committed facts for live readers, and the text of models while it comes, each reader
+//! behind a bounded lane of its own.
 //!
 //! A reader that does not keep up is cut off and told so; nobody else waits for it. The feed
-//! must never block the thread that publishes, and keeps no fact for later readers.
+//! must never block the thread that publishes nor a session, and keeps nothing for later readers.
 
-use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicBool, Ordering},
+mod lane;
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use prometheus::IntCounter;
-use tokio::sync::mpsc::{Receiver, Sender, channel, error::TrySendError};
 
-use crate::core::{Entry, SessionId, Sink};
-
-/// Facts that wait for one reader at the most.
-pub const LANE: usize = 1024;
+use self::lane::Lane;
+pub use self::lane::{FeedEnd, LANE, TEXT};
+use crate::core::{Entry, SessionId, Sink, SpanId, port::LiveText};
 
 /// Where live readers subscribe. Clones share the readers.
 #[derive(Clone, Debug)]
 pub struct Feed {
-    readers: Arc<Mutex<Readers>>,
+    shared: Arc<Shared>,
 }
 
 /// One live reader's end of its lane.
 #[derive(Debug)]
 pub struct FeedReader {
-    lane: Receiver<Arc<Entry>>,
-    lagged: Arc<AtomicBool>,
+    lane: Arc<Lane>,
+    feed: Feed,
 }
 
-/// Why a lane ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum FeedEnd {
-    /// The reader was too slow; it misses facts and can read them from the store.
-    #[error("the reader was too slow and was cut off")]
-    Lagged,
-    /// The process stops publishing.
-    #[error("the feed is closed")]
-    Closed,
+/// What a reader gets.
+#[derive(Clone, Debug)]
+pub enum FeedItem {
+    /// A fact that is durable. The end of a model call replaces all text of it.
+    Entry(Arc<Entry>),
+    /// More of the text of a model call that is under way; no fact.
+    Delta(Delta),
+    /// The text that was given of this call so far is void: its attempt broke, or this reader
+    /// was too slow for it. What follows, if anything before the call's end, begins anew.
+    Restart {
+        /// The session.
+        session: SessionId,
+        /// The call, as the facts name it.
+        call: SpanId,
+    },
+}
+
+/// A piece of the text of a model call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delta {
+    /// The session.
+    pub session: SessionId,
+    /// The call, as the facts name it. Its text may come before the fact that opens it: the text
+    /// waits for no disk.
+    pub call: SpanId,
+    /// Where it stands in the text of the attempt, in bytes: other than 0 at first for whoever
+    /// came later than the text began.
+    pub at: u64,
+    /// The piece; several may have become one.
+    pub text: String,
 }
 
 #[derive(Debug)]
-struct Readers {
-    lanes: Vec<Lane>,
-    open: bool,
+struct Shared {
+    readers: RwLock<Readers>,
+    /// How many of them read text, so that without any a text costs nothing.
+    text_readers: AtomicUsize,
     dropped: IntCounter,
 }
 
-#[derive(Debug)]
-struct Lane {
-    session: Option<SessionId>,
-    facts: Sender<Arc<Entry>>,
-    lagged: Arc<AtomicBool>,
+#[derive(Debug, Default)]
+struct Readers {
+    of_all: Vec<Arc<Lane>>,
+    of_session: HashMap<SessionId, Vec<Arc<Lane>>>,
+    closed: bool,
 }
 
 struct FeedSink(Feed);
 
 impl Feed {
-    /// A feed without readers; `dropped` counts the readers that are cut off.
+    /// A feed without readers; `dropped` counts the readers that are cut off, and the texts that
+    /// a reader was too slow for.
     pub fn new(dropped: IntCounter) -> Self {
-        Self { readers: Arc::new(Mutex::new(Readers { lanes: Vec::new(), open: true, dropped })) }
+        let (readers, text_readers) = (RwLock::default(), AtomicUsize::new(0));
+        Self { shared: Arc::new(Shared { readers, text_readers, dropped }) }
     }
 
     /// The sink that hands facts to the readers. When it goes, all lanes close.
@@ -69,58 +97,121 @@ impl Feed {
 
     /// A reader of the facts published from now on, of one session or of everything.
     pub fn subscribe(&self, session: Option<SessionId>) -> FeedReader {
-        let (facts, lane) = channel(LANE);
-        let lagged = Arc::new(AtomicBool::new(false));
-        let mut readers = self.readers();
-        readers.lanes.retain(|lane| !lane.facts.is_closed());
-        if readers.open {
-            readers.lanes.push(Lane { session, facts, lagged: Arc::clone(&lagged) });
+        self.reader(Lane::new(session, false))
+    }
+
+    /// The same, with the text of model calls while it comes.
+    pub fn subscribe_with_text(&self, session: Option<SessionId>) -> FeedReader {
+        self.reader(Lane::new(session, true))
+    }
+
+    fn reader(&self, lane: Lane) -> FeedReader {
+        let lane = Arc::new(lane);
+        let mut readers = self.write();
+        if readers.closed {
+            lane.end(FeedEnd::Closed);
+        } else {
+            self.shared.text_readers.fetch_add(usize::from(lane.reads_text()), Ordering::Relaxed);
+            readers.list(lane.session()).push(Arc::clone(&lane));
         }
-        FeedReader { lane, lagged }
+        FeedReader { lane, feed: self.clone() }
     }
 
     /// Readers that are there now.
     pub fn reader_count(&self) -> usize {
-        self.readers().lanes.iter().filter(|lane| !lane.facts.is_closed()).count()
+        let readers = self.read();
+        readers.of_all.len() + readers.of_session.values().map(Vec::len).sum::<usize>()
     }
 
-    fn readers(&self) -> MutexGuard<'_, Readers> {
-        self.readers.lock().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> RwLockReadGuard<'_, Readers> {
+        self.shared.readers.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Readers> {
+        self.shared.readers.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn remove(&self, lane: &Arc<Lane>) {
+        let mut readers = self.write();
+        if readers.remove(lane) {
+            self.shared.text_readers.fetch_sub(usize::from(lane.reads_text()), Ordering::Relaxed);
+        }
+    }
+
+    /// Does something for each reader of the text of this session.
+    fn each_text_reader(&self, session: SessionId, mut act: impl FnMut(&Lane)) {
+        if self.shared.text_readers.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        self.read().of(Some(session)).filter(|lane| lane.reads_text()).for_each(|lane| act(lane));
+    }
+}
+
+impl LiveText for Feed {
+    fn delta(&self, session: SessionId, call: SpanId, at: u64, text: &str) {
+        self.each_text_reader(session, |lane| {
+            if !lane.push_delta(session, call, at, text) {
+                self.shared.dropped.inc();
+            }
+        });
+    }
+
+    fn restart(&self, session: SessionId, call: SpanId) {
+        self.each_text_reader(session, |lane| lane.restart(session, call));
+    }
+}
+
+impl Readers {
+    fn list(&mut self, session: Option<SessionId>) -> &mut Vec<Arc<Lane>> {
+        match session {
+            Some(session) => self.of_session.entry(session).or_default(),
+            None => &mut self.of_all,
+        }
+    }
+
+    /// Those who want what belongs to this session, or to none.
+    fn of(&self, session: Option<SessionId>) -> impl Iterator<Item = &Arc<Lane>> {
+        let own = session.and_then(|session| self.of_session.get(&session));
+        self.of_all.iter().chain(own.into_iter().flatten())
+    }
+
+    fn remove(&mut self, lane: &Arc<Lane>) -> bool {
+        let list = self.list(lane.session());
+        let before = list.len();
+        list.retain(|other| !Arc::ptr_eq(other, lane));
+        let (found, empty) = (list.len() < before, list.is_empty());
+        if let (true, Some(session)) = (empty, lane.session()) {
+            self.of_session.remove(&session);
+        }
+        found
     }
 }
 
 impl FeedReader {
-    /// The next fact. Safe to drop in the middle: no fact is lost by it.
+    /// What comes next. Safe to drop in the middle: nothing is lost by it.
     ///
     /// # Errors
     /// When the lane has ended and all that was in it is read.
-    pub async fn next(&mut self) -> Result<Arc<Entry>, FeedEnd> {
-        match self.lane.recv().await {
-            Some(entry) => Ok(entry),
-            None if self.lagged.load(Ordering::Acquire) => Err(FeedEnd::Lagged),
-            None => Err(FeedEnd::Closed),
+    pub async fn next(&mut self) -> Result<FeedItem, FeedEnd> {
+        self.lane.next().await
+    }
+
+    /// The next fact; text in between is left out.
+    ///
+    /// # Errors
+    /// As [`FeedReader::next`].
+    pub async fn next_fact(&mut self) -> Result<Arc<Entry>, FeedEnd> {
+        loop {
+            if let FeedItem::Entry(entry) = self.next().await? {
+                return Ok(entry);
+            }
         }
     }
 }
 
-impl Lane {
-    /// Hands over what the reader asked for; false where it is gone or too slow.
-    fn take(&self, entries: &[Arc<Entry>], dropped: &IntCounter) -> bool {
-        for entry in entries {
-            if self.session.is_some() && self.session != entry.stream.session() {
-                continue;
-            }
-            match self.facts.try_send(Arc::clone(entry)) {
-                Ok(()) => {}
-                Err(TrySendError::Closed(_)) => return false,
-                Err(TrySendError::Full(_)) => {
-                    self.lagged.store(true, Ordering::Release);
-                    dropped.inc();
-                    return false;
-                }
-            }
-        }
-        !self.facts.is_closed()
+impl Drop for FeedReader {
+    fn drop(&mut self) {
+        self.feed.remove(&self.lane);
     }
 }
 
@@ -130,79 +221,30 @@ impl Sink for FeedSink {
     }
 
     fn publish(&mut self, entries: &[Arc<Entry>]) {
-        let readers = &mut *self.0.readers();
-        readers.lanes.retain(|lane| lane.take(entries, &readers.dropped));
+        let Self(feed) = self;
+        let mut slow = Vec::new();
+        let readers = feed.read();
+        for entry in entries {
+            let lanes = readers.of(entry.stream.session());
+            slow.extend(lanes.filter(|lane| !lane.push_entry(entry)).cloned());
+        }
+        drop(readers);
+        for lane in slow {
+            feed.shared.dropped.inc();
+            feed.remove(&lane);
+        }
     }
 }
 
 impl Drop for FeedSink {
     fn drop(&mut self) {
-        let mut readers = self.0.readers();
-        readers.open = false;
-        readers.lanes.clear();
+        let mut readers = self.0.write();
+        let Readers { of_all, of_session, .. } =
+            std::mem::replace(&mut *readers, Readers { closed: true, ..Readers::default() });
+        of_all.iter().chain(of_session.values().flatten()).for_each(|lane| lane.end(FeedEnd::Closed));
+        self.0.shared.text_readers.store(0, Ordering::Relaxed);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::core::{Fact, StreamId, Timestamp};
-
-    fn fact(session: u8, seq: u64) -> Arc<Entry> {
-        Arc::new(Entry {
-            stream: StreamId::Session(SessionId::from_bytes([session; 16])),
-            seq,
-            at: Timestamp::from_nanos(seq),
-            fact: Fact::SessionResumed { process: "p".into() },
-        })
-    }
-
-    fn feed() -> (Feed, Box<dyn Sink>, IntCounter) {
-        let dropped = IntCounter::new("dropped_total", "Cut off.").expect("a name");
-        let feed = Feed::new(dropped.clone());
-        let sink = feed.sink();
-        (feed, sink, dropped)
-    }
-
-    #[tokio::test]
-    async fn a_reader_gets_its_session_in_order() {
-        let (feed, mut sink, _) = feed();
-        let mut one = feed.subscribe(Some(SessionId::from_bytes([1; 16])));
-        let mut all = feed.subscribe(None);
-        sink.publish(&[fact(1, 0), fact(2, 0), fact(1, 1)]);
-        drop(sink);
-        assert_eq!(one.next().await.map(|entry| entry.seq), Ok(0));
-        assert_eq!(one.next().await.map(|entry| entry.seq), Ok(1));
-        assert_eq!(one.next().await, Err(FeedEnd::Closed));
-        for session in [1, 2, 1] {
-            let entry = all.next().await.expect("published");
-            assert_eq!(entry.stream, StreamId::Session(SessionId::from_bytes([session; 16])));
-        }
-        assert_eq!(feed.subscribe(None).next().await, Err(FeedEnd::Closed));
-    }
-
-    #[tokio::test]
-    async fn a_slow_reader_is_cut_off_alone() {
-        let (feed, mut sink, dropped) = feed();
-        let mut slow = feed.subscribe(None);
-        let mut quick = feed.subscribe(None);
-        for seq in 0..LANE as u64 + 3 {
-            sink.publish(&[fact(1, seq)]);
-            assert_eq!(quick.next().await.map(|entry| entry.seq), Ok(seq));
-        }
-        for seq in 0..LANE as u64 {
-            assert_eq!(slow.next().await.map(|entry| entry.seq), Ok(seq));
-        }
-        assert_eq!(slow.next().await, Err(FeedEnd::Lagged));
-        assert_eq!((dropped.get(), feed.reader_count()), (1, 1));
-    }
-
-    #[test]
-    fn a_reader_that_left_is_forgotten_and_not_counted() {
-        let (feed, mut sink, dropped) = feed();
-        drop(feed.subscribe(Some(SessionId::from_bytes([9; 16]))));
-        sink.publish(&[fact(1, 0)]);
-        assert_eq!(feed.readers().lanes.len(), 0);
-        assert_eq!(dropped.get(), 0);
-    }
-}
+mod tests;

@@ -19,7 +19,7 @@ use glassbox::{
     core::{
         Arguments, Message, Model, ModelRequest, SpanId, ToolCall, TraceId,
         fact::ModelInfo,
-        port::{ModelCallInput, TraceContext},
+        port::{ModelCallInput, Nobody, TraceContext},
         spec::ToolDefinition,
     },
     model::scripted::{BANK, Scripted},
@@ -203,7 +203,9 @@ fn no_script_panics_hangs_or_swells() {
                 sampled: true,
             };
             let body = model.encode(request);
-            let answer = runtime.block_on(async { model.call(ModelCallInput { request, body: &body, trace }).await });
+            let answer = runtime.block_on(async {
+                model.call(ModelCallInput { request, body: &body, trace, progress: &Nobody }).await
+            });
             if let Ok(reply) = answer {
                 prop_assert!(serde_json::to_vec(&reply).expect("plain data").len() < MOST_BYTES);
             }

@@ -4,6 +4,7 @@
 mod broken;
 mod provider;
 mod sessions;
+mod streaming;
 mod wire;
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -11,7 +12,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use glassbox::core::{
     Fault, Message, Model, ModelReply, ModelRequest, SpanId, ToolDefinition, TraceId,
     fact::ModelInfo,
-    port::{ModelCallInput, TraceContext},
+    port::{ModelCallInput, Nobody, TraceContext},
 };
 use glassbox::model::{Access, Anthropic, Client, Counting, OpenAi, openai::MaxTokensKey};
 use glassbox::runtime::SystemClock;
@@ -89,7 +90,7 @@ fn trace() -> TraceContext {
 async fn ask(model: &dyn Model) -> Result<ModelReply, Fault> {
     let request = request();
     let body = model.encode(&request);
-    model.call(ModelCallInput { request: &request, body: &body, trace: trace() }).await
+    model.call(ModelCallInput { request: &request, body: &body, trace: trace(), progress: &Nobody }).await
 }
 
 /// Tokens of the request by estimate: a quarter of its bytes.

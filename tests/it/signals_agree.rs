@@ -49,6 +49,7 @@ const SESSIONS: &[(&str, &str, &str)] = &[
     ("work", "circle", "error no_progress"),
     ("work", "silence", "error empty_reply"),
     ("work", "think", "cancelled"),
+    ("work", "speak", "cancelled"),
     ("work", "hang", "cancelled"),
     ("short", "many", "max_iterations"),
     ("poor", "circle", "budget_exceeded token_budget"),
@@ -118,7 +119,14 @@ async fn until(runtime: &Runtime, handle: &SessionHandle, fact: &str) {
     if stored.iter().any(|entry| entry.fact.name() == fact) {
         return;
     }
-    let waiting = async { while reader.next().await.unwrap().fact.name() != fact {} };
+    let waiting = async { while reader.next_fact().await.unwrap().fact.name() != fact {} };
+    tokio::time::timeout(GRACE, waiting).await.unwrap();
+}
+
+/// Waits until the model has said something, so that stopping it costs something.
+async fn until_it_speaks(runtime: &Runtime, handle: &SessionHandle) {
+    let mut reader = runtime.feed().subscribe_with_text(Some(handle.id()));
+    let waiting = async { while !matches!(reader.next().await.unwrap(), glassbox::signal::FeedItem::Delta(_)) {} };
     tokio::time::timeout(GRACE, waiting).await.unwrap();
 }
 
@@ -132,7 +140,10 @@ async fn signals_agree() {
         handles.push(open(&runtime, agent, task).await);
     }
     for (handle, (_, task, end)) in handles.iter_mut().zip(SESSIONS) {
-        if *end == "cancelled" {
+        if *task == "speak" {
+            until_it_speaks(&runtime, handle).await;
+            handle.cancel();
+        } else if *end == "cancelled" {
             let fact = if *task == "think" { "model_attempt_started" } else { "tool_attempt_started" };
             until(&runtime, handle, fact).await;
             handle.cancel();

@@ -18,7 +18,7 @@ use glassbox::{
         circuit::CircuitId,
         fact::{Language, ModelInfo},
         id::ProcessId,
-        port::{Entropy, JournalWatch, StoreErrorKind, ToolContext, ToolReply},
+        port::{Entropy, JournalWatch, Nobody, StoreErrorKind, ToolContext, ToolReply},
         spec::Confirm,
     },
     journal::{Journal, Mode, OnFault, SessionLog, SystemLog, Writer},
@@ -257,6 +257,7 @@ pub fn policy_with(journal: &Journal, circuits: impl IntoIterator<Item = Circuit
         llm_retry: RetryPolicy::llm().rules(),
         tool_retry: RetryPolicy::tool().rules(),
         entropy: Arc::new(Middle),
+        readers: Arc::new(Nobody),
     }
 }
 

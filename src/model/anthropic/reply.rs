@@ -92,6 +92,11 @@ enum Event {
 enum Delta {
     #[serde(rename = "text_delta")]
     Text { text: String },
+    #[serde(rename = "thinking_delta")]
+    Thinking {
+        #[serde(default)]
+        thinking: String,
+    },
     #[serde(rename = "input_json_delta")]
     InputJson { partial_json: String },
     #[serde(other)]
@@ -126,7 +131,10 @@ impl<'a> MessageReader<'a> {
             Block::Text { text } => self.draft.text.push_str(&text.unwrap_or_default()),
             Block::ToolUse { id, name, input } => {
                 let (id, name) = (id.unwrap_or_default(), name.unwrap_or_default());
-                self.draft.calls.push(DraftCall { index, id, name, text: String::new(), value: Some(input) });
+                let mut call = DraftCall::new(index);
+                (call.id, call.name) = (id, name);
+                call.take_value(input);
+                self.draft.calls.push(call);
             }
             Block::Other => {}
         }
@@ -135,6 +143,7 @@ impl<'a> MessageReader<'a> {
     fn take_delta(&mut self, index: u64, delta: Delta) {
         match delta {
             Delta::Text { text } => self.draft.text.push_str(&text),
+            Delta::Thinking { thinking } => self.draft.thought += thinking.len() as u64,
             Delta::InputJson { partial_json } => {
                 if let Some(call) = self.draft.calls.iter_mut().find(|call| call.index == index) {
                     call.text.push_str(&partial_json);

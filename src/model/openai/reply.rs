@@ -48,6 +48,9 @@ struct Message {
     content: Option<Content>,
     #[serde(default)]
     refusal: Option<String>,
+    /// What the model thought, where a server tells it.
+    #[serde(default, alias = "reasoning")]
+    reasoning_content: Value,
     #[serde(default)]
     tool_calls: Option<Vec<Call>>,
 }
@@ -112,6 +115,7 @@ impl<'a> CompletionReader<'a> {
             None => {}
         }
         self.draft.text.push_str(&message.refusal.unwrap_or_default());
+        self.draft.thought += message.reasoning_content.as_str().map_or(0, str::len) as u64;
         for call in message.tool_calls.into_iter().flatten() {
             self.take_call(call);
         }
@@ -128,7 +132,7 @@ impl<'a> CompletionReader<'a> {
             None => {
                 let next = self.draft.calls.iter().map(|call| call.index + 1).max().unwrap_or(0);
                 let index = fragment.index.unwrap_or(next);
-                self.draft.calls.push(DraftCall { index, ..DraftCall::default() });
+                self.draft.calls.push(DraftCall::new(index));
                 self.draft.calls.last_mut().expect("it was just added")
             }
         };
@@ -141,7 +145,7 @@ impl<'a> CompletionReader<'a> {
         match arguments {
             Value::String(text) => call.text.push_str(&text),
             Value::Null => {}
-            whole => call.value = Some(whole),
+            whole => call.take_value(whole),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The form of a script: YAML with a list of rules, of which the first that matches answers.
 
-use std::time::Duration;
+use std::{num::NonZeroUsize, time::Duration};
 
 use regex::Regex;
 use serde::{Deserialize, Deserializer, de};
@@ -55,9 +55,20 @@ pub(super) struct Rule {
     pub(super) text: Option<String>,
     pub(super) usage: Option<UsageSpec>,
     pub(super) delay: Option<Wait>,
+    pub(super) stream: Option<StreamSpec>,
     pub(super) fault: Option<FaultSpec>,
     #[serde(default)]
     pub(super) panic: bool,
+}
+
+/// How a text comes in pieces.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StreamSpec {
+    /// Letters of a piece.
+    pub(super) letters: NonZeroUsize,
+    /// Time before each piece.
+    pub(super) pause: Option<Wait>,
 }
 
 /// Conditions, all of which must hold; none hold always.
@@ -101,6 +112,8 @@ pub(super) struct FaultSpec {
     status: Option<u16>,
     detail: Option<String>,
     retry_after: Option<Wait>,
+    /// Pieces of the text that come before it strikes; none, if left out.
+    pub(super) after: Option<usize>,
     /// How often it strikes in one session; always, if left out.
     pub(super) times: Option<u32>,
 }
@@ -144,6 +157,12 @@ impl Rule {
         }
         if self.calls().any(|call| call.arguments.is_some() && call.raw.is_some()) {
             problems.push("has a call with arguments and raw, only one of them is allowed");
+        }
+        if self.stream.is_some() && self.text.is_none() {
+            problems.push("has stream without text, there is nothing to give in pieces");
+        }
+        if self.stream.is_none() && self.fault.as_ref().is_some_and(|fault| fault.after.is_some()) {
+            problems.push("has a fault after pieces but no stream that gives them");
         }
         problems.extend(self.fault.as_ref().and_then(FaultSpec::problem));
         problems

@@ -5,7 +5,11 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::*;
-use crate::core::{Arguments, Message, SpanId, port::TraceContext, spec::ToolDefinition};
+use crate::core::{
+    Arguments, Message, SpanId,
+    port::{Nobody, TraceContext},
+    spec::ToolDefinition,
+};
 
 fn info() -> ModelInfo {
     ModelInfo {
@@ -45,7 +49,26 @@ async fn call_in(trace: u8, model: &Scripted, request: &ModelRequest) -> Result<
     let body = model.encode(request);
     let trace =
         TraceContext { trace_id: TraceId::from_bytes([trace; 16]), span_id: SpanId::from_bytes([1; 8]), sampled: true };
-    model.call(ModelCallInput { request, body: &body, trace }).await
+    model.call(ModelCallInput { request, body: &body, trace, progress: &Nobody }).await
+}
+
+/// Keeps what it is told: each piece, and the charge with it.
+#[derive(Debug, Default)]
+struct Heard(Mutex<Vec<(String, u64, u64)>>);
+
+impl Progress for Heard {
+    fn received(&self, text: &str, charge: Usage) {
+        assert!(charge.estimated);
+        self.0.lock().expect("no panic").push((text.into(), charge.input, charge.output));
+    }
+}
+
+async fn hear(model: &Scripted, heard: &Heard) -> Result<ModelReply, Fault> {
+    let request = request(vec![user("x")]);
+    let body = model.encode(&request);
+    let trace =
+        TraceContext { trace_id: TraceId::from_bytes([1; 16]), span_id: SpanId::from_bytes([1; 8]), sampled: true };
+    model.call(ModelCallInput { request: &request, body: &body, trace, progress: heard }).await
 }
 
 async fn say(model: &Scripted, messages: Vec<Message>) -> String {
@@ -234,6 +257,44 @@ async fn a_delay_takes_its_time_on_the_runtimes_clock() {
     assert_eq!(whole.expect("in time").expect("a reply").text, "late");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_text_comes_in_pieces_and_a_fault_strikes_between_them() {
+    let model = model(
+        r#"
+name: pieces
+usage: {input: 10, output: 5}
+rules:
+  - fault: {kind: overloaded, after: 2, times: 1}
+    text: "Такси, да"
+    stream: {letters: 4, pause: 1s}
+"#,
+    );
+    let heard = |pieces: &[(&str, u64)]| -> Vec<_> {
+        pieces.iter().map(|(text, output)| ((*text).to_owned(), 10, *output)).collect()
+    };
+    let begun = tokio::time::Instant::now();
+    let broken = Heard::default();
+    let fault = hear(&model, &broken).await.expect_err("it breaks");
+    assert_eq!((fault.kind, fault.usage, begun.elapsed().as_secs()), (FaultKind::Overloaded, None, 2));
+    // Eight bytes are two tokens, eight letters with a comma and a space are fourteen bytes.
+    assert_eq!(*broken.0.lock().expect("no panic"), heard(&[("Такс", 2), ("и, д", 4)]));
+    let whole = Heard::default();
+    let reply = hear(&model, &whole).await.expect("well again");
+    assert_eq!((reply.text.as_str(), begun.elapsed().as_secs()), ("Такси, да", 5));
+    assert_eq!(*whole.0.lock().expect("no panic"), heard(&[("Такс", 2), ("и, д", 4), ("а", 4)]));
+}
+
+#[tokio::test]
+async fn a_text_that_is_not_cut_comes_at_once_and_calls_have_none() {
+    let whole = Heard::default();
+    let text = model("{name: u, usage: {input: 1, output: 1}, rules: [{text: 12345678}]}");
+    hear(&text, &whole).await.expect("a text");
+    assert_eq!(*whole.0.lock().expect("no panic"), [("12345678".to_owned(), 1, 2)]);
+    let none = Heard::default();
+    hear(&model("{name: u, rules: [{call: {tool: a}}]}"), &none).await.expect("a call");
+    assert!(none.0.lock().expect("no panic").is_empty());
+}
+
 #[tokio::test]
 #[should_panic(expected = "the script says panic")]
 async fn a_script_can_panic() {
@@ -255,8 +316,10 @@ rules:
   - {fault: {kind: auth, status: 401}}
   - {fault: {status: 200}}
   - {fault: {}}
+  - {call: {tool: a}, stream: {letters: 3}}
+  - {fault: {kind: auth, after: 1}}
 "#;
-    let error = Scripted::from_yaml(info(), yaml).expect_err("five problems");
+    let error = Scripted::from_yaml(info(), yaml).expect_err("seven problems");
     assert_eq!(
         error.to_string(),
         "script \"x\": rule 1: says nothing, it needs one of call, calls, text, fault, panic; \
@@ -264,7 +327,9 @@ rules:
          rule 2: has a call with arguments and raw, only one of them is allowed; \
          rule 3: has a fault with kind and status, only one of them is allowed; \
          rule 4: has a fault with a status that is no fault, 400 to 599 are; \
-         rule 5: has a fault without kind or status, one of them is needed"
+         rule 5: has a fault without kind or status, one of them is needed; \
+         rule 6: has stream without text, there is nothing to give in pieces; \
+         rule 7: has a fault after pieces but no stream that gives them"
     );
 }
 

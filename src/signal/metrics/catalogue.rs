@@ -131,7 +131,7 @@ families! {
         ["gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model", "gen_ai_token_type"], "tokens",
         "Number of input and output tokens used, one observation of each a model call.";
     DROPPED = "glassbox_telemetry_dropped_total", Kind::Counter, ["sink"], "items",
-        "What a sink could not hand on: lines, spans, or live readers that were cut off.";
+        "What a sink could not hand on: lines, spans, live readers that were cut off, or texts that one was too slow for.";
     SPANS = "glassbox_spans_acknowledged_total", Kind::Counter, [], "spans",
         "Spans that the collector took.";
     JOURNAL_COMMITS = "glassbox_journal_commits_total", Kind::Counter, [], "commits",

@@ -78,7 +78,7 @@ async fn the_context_that_is_too_long_is_told_from_a_bad_request() {
 }
 
 /// A stream of two words and no end, on each wire.
-fn two_words(wire: Wire) -> Vec<Value> {
+pub(super) fn two_words(wire: Wire) -> Vec<Value> {
     match wire {
         Wire::Anthropic => vec![
             json!({"type": "message_start", "message": {"model": "m", "content": [],

@@ -14,6 +14,7 @@ use axum::{
 };
 use futures_util::{StreamExt as _, stream};
 use serde_json::Value;
+use tokio::sync::Notify;
 
 /// A running provider; it ends with the runtime of its test.
 pub struct Provider {
@@ -43,7 +44,20 @@ pub struct Answer {
     status: u16,
     headers: Vec<(&'static str, String)>,
     pieces: Vec<Vec<u8>>,
-    cut: bool,
+    end: End,
+    /// What the last piece waits for, or the loss of the connection.
+    gate: Option<Arc<Notify>>,
+}
+
+/// What follows the last piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// The proper end of the body.
+    Whole,
+    /// The connection is lost.
+    Cut,
+    /// Nothing, for ever.
+    Hang,
 }
 
 impl Play {
@@ -62,7 +76,7 @@ impl Play {
 
     pub fn of(status: u16, kind: &str, body: String) -> Self {
         let headers = vec![("content-type", kind.to_owned())];
-        Self::Answer(Answer { status, headers, pieces: vec![body.into_bytes()], cut: false })
+        Self::Answer(Answer { status, headers, pieces: vec![body.into_bytes()], end: End::Whole, gate: None })
     }
 
     /// The same in pieces of so many bytes.
@@ -75,7 +89,22 @@ impl Play {
 
     /// The same, but the connection is lost at the end.
     pub fn then_cut(self) -> Self {
-        self.with(|answer| answer.cut = true)
+        self.with(|answer| answer.end = End::Cut)
+    }
+
+    /// The same, but the end never comes.
+    pub fn then_hang(self) -> Self {
+        self.with(|answer| answer.end = End::Hang)
+    }
+
+    /// The same, with one more event as a piece of its own.
+    pub fn and(self, event: &Value) -> Self {
+        self.with(|answer| answer.pieces.push(format!("data: {event}\n\n").into_bytes()))
+    }
+
+    /// The same, but what comes last comes when the test says so.
+    pub fn holding_the_last(self, gate: &Arc<Notify>) -> Self {
+        self.with(|answer| answer.gate = Some(gate.clone()))
     }
 
     pub fn header(self, name: &'static str, value: &str) -> Self {
@@ -127,17 +156,29 @@ impl Provider {
 
 impl Answer {
     fn into_response(self) -> Response {
-        let lost = self.cut.then(|| Err(io::Error::other("lost")));
+        let lost = (self.end == End::Cut).then(|| Err(io::Error::other("lost")));
         let pieces = self.pieces.into_iter().map(|piece| Ok(Bytes::from(piece))).chain(lost);
-        // The server sends a piece before it is asked for the next one.
-        let pieces = stream::iter(pieces.collect::<Vec<_>>()).then(|piece| async {
-            tokio::task::yield_now().await;
-            piece
+        let pieces: Vec<_> = pieces.collect();
+        let (count, gate) = (pieces.len(), self.gate);
+        let pieces = stream::iter((1..).zip(pieces)).then(move |(number, piece)| {
+            let gate = gate.clone().filter(|_| number == count);
+            async move {
+                // The server sends a piece before it is asked for the next one.
+                tokio::task::yield_now().await;
+                if let Some(gate) = gate {
+                    gate.notified().await;
+                }
+                piece
+            }
         });
         let mut response = Response::builder().status(self.status);
         for (name, value) in self.headers {
             response = response.header(name, value);
         }
-        response.body(Body::from_stream(pieces)).expect("a good answer")
+        let body = match self.end {
+            End::Whole | End::Cut => Body::from_stream(pieces),
+            End::Hang => Body::from_stream(pieces.chain(stream::pending())),
+        };
+        response.body(body).expect("a good answer")
     }
 }

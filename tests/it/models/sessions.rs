@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use super::{KEY, Provider, WIRES, Wire, provider::Play};
 use crate::process::Home;
 
-const TASK: &str = "Сколько я потратил на такси в сентябре?";
+pub(super) const TASK: &str = "Сколько я потратил на такси в сентябре?";
 const ANSWER: &str = "Такси в сентябре: 2 поездки, 5000 ₸.";
 
-fn yaml(wire: Wire, url: &str, stream: bool) -> String {
+pub(super) fn yaml(wire: Wire, url: &str, stream: bool) -> String {
     let provider = wire.name();
     format!(
         "agents:\n  bank:\n    system_prompt: Помогай.\n    model: bank\n    tools: [txn_sum]\n\
@@ -40,13 +40,13 @@ async fn bank(wire: Wire, provider: &Provider, stream: bool) -> Box<SessionEnd> 
     run(&config(&yaml(wire, &provider.url, stream)), Setup::run(folder.path()), TASK).await
 }
 
-fn config(yaml: &str) -> Config {
+pub(super) fn config(yaml: &str) -> Config {
     let env = BTreeMap::from([("KEY".to_owned(), KEY.to_owned())]);
     Config::from_text("test.yaml", yaml.as_bytes(), Path::new(""), &env).unwrap_or_else(|report| panic!("{report}"))
 }
 
 /// A reply that asks for a tool with this argument text.
-fn asks(wire: Wire, stream: bool, tool: &str, arguments: &str) -> Play {
+pub(super) fn asks(wire: Wire, stream: bool, tool: &str, arguments: &str) -> Play {
     match (wire, stream) {
         (Wire::Anthropic, false) => {
             let input: Value = serde_json::from_str(arguments).unwrap_or(json!({}));
@@ -74,7 +74,7 @@ fn asks(wire: Wire, stream: bool, tool: &str, arguments: &str) -> Play {
 }
 
 /// A reply of text.
-fn says(wire: Wire, stream: bool, text: &str) -> Play {
+pub(super) fn says(wire: Wire, stream: bool, text: &str) -> Play {
     match (wire, stream) {
         (Wire::Anthropic, false) => {
             let content = json!([{"type": "text", "text": text}]);
