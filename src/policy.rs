@@ -85,6 +85,8 @@ pub struct ModelInput<'a> {
     pub body: &'a [u8],
     /// Time of one attempt.
     pub timeout: Duration,
+    /// Whether its text is no part of the conversation, so that nobody reads along.
+    pub is_private: bool,
     /// Whether it tries a model that is down: once, for the fallback waits.
     pub probe: bool,
 }
@@ -127,7 +129,8 @@ impl Policy {
         meter: &Meter,
     ) -> ModelCallEnd {
         let circuit = CircuitId::model(input.model.info().name.clone());
-        let (primaries, readers) = (&self.primaries, &*self.readers);
+        let primaries = &self.primaries;
+        let readers: &dyn LiveText = if input.is_private { &Nobody } else { &*self.readers };
         let exchange = ModelExchange { log, call, circuit, primaries, input, meter, readers };
         let once = retry::Policy::never();
         let rules = if input.probe { &once } else { &self.llm_retry };

@@ -238,7 +238,8 @@ async fn ask_model(log: &SessionLog, agent: &Agent, chosen: Chosen<'_>, prompt: 
     });
     let meter = call.meter.clone();
     let probe = chosen.entrance.as_ref().is_some_and(Entrance::is_probe);
-    let input = ModelInput { model: chosen.model, request: &request, body: &body, timeout: chosen.timeout, probe };
+    let (timeout, is_private) = (chosen.timeout, purpose == CallPurpose::Summary);
+    let input = ModelInput { model: chosen.model, request: &request, body: &body, timeout, is_private, probe };
     log.observe(call, |op| async move {
         let mut end = agent.policy.call_model(log, op, input, &meter).await;
         if let Some(reply) = &mut end.reply {
