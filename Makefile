@@ -38,11 +38,12 @@ ci: lint test ## what .ci/run runs
 bench: ## print what the runtime costs, one `name value` a line
 	$(CARGO) bench --bench costs
 
+full: export GLASSBOX_TEST_FULL = 1
 full: lint parts ## as ci, with the longer checks; FUZZ_SECONDS (200) for each of three kinds of input
 	$(CARGO) test --doc
-	GLASSBOX_TEST_FULL=1 $(CARGO) test --lib --bins --examples --benches --no-fail-fast
-	GLASSBOX_TEST_FULL=1 $(CARGO) test --test it --no-fail-fast -- --skip fuzz::
-	GLASSBOX_TEST_FULL=1 GLASSBOX_FUZZ_SECONDS=$(FUZZ_SECONDS) $(CARGO) test --test it --no-fail-fast fuzz:: -- --nocapture
+	$(CARGO) test --lib --bins --examples --benches --no-fail-fast
+	$(CARGO) test --test it --no-fail-fast -- --skip fuzz::
+	GLASSBOX_FUZZ_SECONDS=$(FUZZ_SECONDS) $(CARGO) test --test it --no-fail-fast fuzz:: -- --nocapture
 
 clean: ## remove what was built
 	cargo clean

@@ -17,6 +17,7 @@ mod reader;
 mod report;
 mod resilience;
 mod scalar;
+mod schema;
 mod secret;
 mod service;
 mod telemetry;
@@ -188,7 +189,7 @@ fn sections(reader: &Reader, root: &tree::Node, vault: Vault<'_>) -> Config {
     let otel = otel::Otel { env: vault.env, reader };
     let models = models::read_models(&root, vault);
     Config {
-        agents: agents::read_agents(&root, &models),
+        agents: agents::read_agents(&root, &models, vault.folder),
         models,
         tools: agents::read_tools(&root),
         llm_retry_policy: resilience::read_retry(&root.section("llm_retry_policy"), RetryPolicy::llm()),
@@ -288,9 +289,10 @@ mod tests {
         all.auth.default_principal.attributes.clear();
         all.models.retain(|name, _| name == "bank");
         all.models.values_mut().for_each(|model| model.prices = None);
-        all.agents.values_mut().for_each(|agent| {
-            (agent.prompt_version, agent.fallback, agent.limits.cost_limit) = (None, None, None);
-        });
+        for agent in all.agents.values_mut() {
+            (agent.prompt_version, agent.fallback, agent.output_schema) = (None, None, None);
+            agent.limits.cost_limit = None;
+        }
         for tool in all.tools.values_mut() {
             (tool.description, tool.circuit, tool.max_concurrent) = (None, None, None);
             tool.roles.clear();

@@ -5,6 +5,7 @@
 
 mod committer;
 mod observe;
+mod queue;
 mod session_log;
 mod system_log;
 mod writer;

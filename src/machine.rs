@@ -4,6 +4,7 @@
 //! It must never know tokio, I/O, a lock, randomness or a clock. Whatever happens between a
 //! decision and the fact that it leads to happens elsewhere.
 
+pub mod answer;
 pub mod breaker;
 pub mod budget;
 pub mod compaction;

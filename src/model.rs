@@ -9,12 +9,16 @@ mod exchange;
 mod history;
 pub mod http;
 pub mod openai;
+pub mod react;
 pub mod scripted;
 mod sse;
+pub mod structured;
 mod tokens;
 
 pub use anthropic::Anthropic;
 pub use http::{Access, Client};
 pub use openai::OpenAi;
+pub use react::React;
 pub use scripted::Scripted;
+pub use structured::{Prompted, StructuredOutput};
 pub use tokens::Counting;

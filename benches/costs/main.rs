@@ -5,6 +5,9 @@
 #![expect(clippy::disallowed_methods, reason = "a measurement reads the clock of the machine")]
 #![expect(clippy::print_stdout, reason = "this is the report")]
 
+mod bare;
+mod endpoint;
+mod loopback;
 mod streaming;
 mod world;
 
@@ -19,11 +22,11 @@ use std::{
 use glassbox::{
     Effect, FnTool, ToolReply, ToolSpec,
     config::Store,
-    core::{Entry, Fact, SessionId, Timestamp, fact::Language},
+    core::{Entry, Fact},
     journal::{Journal, SessionLog},
     model::Scripted,
     runtime::spawn,
-    session::{Agent, NewSession, Signals, drive},
+    session::{Agent, Signals, drive},
     tool::{Registration, Registry},
 };
 use serde_json::json;
@@ -32,8 +35,12 @@ use world::Bench;
 const ROUNDS: usize = 5;
 
 fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if loopback::part(&arguments) {
+        return;
+    }
     // `cargo test --all-targets` runs this too, and there is nothing to test.
-    if !std::env::args().any(|argument| argument == "--bench") {
+    if !arguments.iter().any(|argument| argument == "--bench") {
         return;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("an async runtime");
@@ -47,9 +54,8 @@ fn main() {
 async fn measure() {
     let folder = tempfile::tempdir_in(".").expect("a folder on the disk of the project");
     let folder = folder.path();
+    against_a_loop_by_hand(folder);
     let collector = world::null_collector();
-    // First, while the heap is small.
-    report("kib_per_waiting_session", waiting(&folder.join("waiting")).await);
     report("kib_per_streaming_session", streaming::alone());
     report("raw_fdatasync_us", median(|round| std::future::ready(raw_sync(&folder.join(format!("raw{round}"))))).await);
 
@@ -70,8 +76,20 @@ async fn measure() {
         let rate = median(|n| side_by_side(folder.join(format!("steps{width}-{n}")), width)).await;
         report(&format!("durable_steps_per_s_{width}"), rate);
     }
-    println!("# processor time of the same sessions with all signals over that with the journal alone");
-    report("telemetry_cost_ratio", median(|n| telemetry_ratio(folder.join(format!("ratio{n}")), collector)).await);
+}
+
+/// What sessions over HTTP cost beside the same loop without a runtime.
+fn against_a_loop_by_hand(folder: &Path) {
+    println!("# sessions: five model calls over loopback HTTP and four tool calls; processor time and memory of one");
+    let rounds: Vec<_> = (0..ROUNDS).map(|number| loopback::round(folder, number)).collect();
+    let middle = |value: fn(&loopback::Round) -> f64| middle(rounds.iter().map(value).collect());
+    report("bare_loop_session_cpu_us", middle(|round| round.bare_us));
+    report("session_cpu_us", middle(|round| round.runtime_us));
+    report("cpu_ratio_vs_bare_loop", middle(|round| round.runtime_us / round.bare_us));
+    report("telemetry_cost_ratio", middle(|round| round.signals_us / round.journal_us));
+    let (ours, bare) = loopback::memory(folder);
+    report("kib_per_waiting_session", ours);
+    report("kib_per_waiting_bare_loop", bare);
 }
 
 fn report(name: &str, value: f64) {
@@ -84,29 +102,12 @@ async fn median<F: Future<Output = f64>>(mut round: impl FnMut(usize) -> F) -> f
     for number in 0..ROUNDS {
         values.push(round(number).await);
     }
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    middle(values)
 }
 
-/// Resident memory that a thousand sessions take while their model thinks.
-async fn waiting(folder: &Path) -> f64 {
-    const SESSIONS: usize = 1000;
-    let runtime = world::start_waiting(folder);
-    let config = world::config(Store::Memory);
-    // The first brings in what all share.
-    let first = runtime.open(world::task(&config)).await.expect("begun");
-    let before = resident_kib();
-    let mut handles = Vec::with_capacity(SESSIONS);
-    for _ in 0..SESSIONS {
-        handles.push(runtime.open(world::task(&config)).await.expect("begun"));
-    }
-    let grown = resident_kib() - before;
-    handles.push(first);
-    for handle in &handles {
-        handle.cancel();
-    }
-    world::stop(runtime).await;
-    grown / SESSIONS as f64
+fn middle(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
 }
 
 fn resident_kib() -> f64 {
@@ -145,22 +146,17 @@ async fn facts(folder: std::path::PathBuf, collector: Option<&str>, entries: &[E
 fn replay(journal: &Journal, number: u32, entries: &[Entry]) -> SessionLog {
     let (first, rest) = entries.split_first().expect("a journal");
     let Fact::SessionStarted(started) = &first.fact else { panic!("a journal begins with its session") };
-    let log = SessionLog::begin(journal, numbered(number), (**started).clone(), Vec::new(), an_hour_from_now(journal));
+    let log = SessionLog::begin(
+        journal,
+        world::numbered(number),
+        (**started).clone(),
+        Vec::new(),
+        world::an_hour_from_now(journal),
+    );
     for entry in rest {
         log.record(entry.fact.clone());
     }
     log
-}
-
-/// The end of a lease that outlasts the measurement.
-fn an_hour_from_now(journal: &Journal) -> Timestamp {
-    journal.clock().now().plus(Duration::from_secs(3600))
-}
-
-fn numbered(number: u32) -> SessionId {
-    let mut bytes = [1; 16];
-    bytes[..4].copy_from_slice(&number.to_be_bytes());
-    SessionId::from_bytes(bytes)
 }
 
 /// One step of the loop where neither model nor tool takes time, with a journal in memory.
@@ -168,20 +164,11 @@ async fn loop_step() -> f64 {
     const SESSIONS: u32 = 500;
     let journal = world::memory_journal();
     let agent = instant_agent(&journal);
-    let principal = Arc::new(world::config(Store::Memory).auth.default_principal);
+    let principal = world::principal();
     let prompt = agent.prompt(&principal);
     let begun = Instant::now();
     for number in 0..SESSIONS {
-        let new = NewSession {
-            task: "go".into(),
-            task_type: "other".into(),
-            principal: (*principal).clone(),
-            conversation_id: None,
-            metadata: serde_json::Map::new(),
-            link: None,
-            sampled: true,
-        };
-        let log = agent.begin(&journal, numbered(number), new, &prompt, an_hour_from_now(&journal));
+        let log = world::begin(&journal, &agent, &prompt, &principal, number, "go");
         drive(&log, &agent, &prompt, &principal, &Signals::default()).await.expect("durable");
     }
     micros(begun.elapsed()) / f64::from(SESSIONS) / 2.0
@@ -194,21 +181,8 @@ fn instant_agent(journal: &Journal) -> Agent {
     let registry = Registry::new(vec![Registration::new(Arc::new(tool))]).expect("a tool");
     let script = "name: t\nrules:\n- {when: {last: user}, call: {tool: ping, arguments: {}}}\n- {text: done}\n";
     let info = world::config(Store::Memory).models["bank"].info("bank");
-    Agent {
-        name: "bench".into(),
-        system_prompt: "You are measured.".into(),
-        prompt_version: None,
-        language: Language::En,
-        limits: glassbox::core::Limits::default(),
-        model: Arc::new(Scripted::from_yaml(info, script).expect("a script")),
-        model_timeout: Duration::from_secs(30),
-        fallback: None,
-        tools: registry.all(),
-        policy: Arc::new(world::policy(journal)),
-        task_types: vec!["other".into()],
-        default_task_type: "other".into(),
-        fingerprint: "{}".into(),
-    }
+    let model = Scripted::from_yaml(info, script).expect("a script");
+    world::agent(journal, Arc::new(model), registry.all(), "You are measured.")
 }
 
 /// The time of a session when nothing else runs.
@@ -255,27 +229,6 @@ async fn many(runtime: &glassbox::Runtime, config: &Arc<glassbox::Config>, sessi
     for worker in workers {
         worker.await.expect("a worker");
     }
-}
-
-/// Processor time with every signal on over processor time without, the journal on in both.
-async fn telemetry_ratio(folder: std::path::PathBuf, collector: &str) -> f64 {
-    let bare = processor_time(&folder.join("off"), None).await;
-    processor_time(&folder.join("on"), Some(collector)).await / bare
-}
-
-async fn processor_time(folder: &Path, collector: Option<&str>) -> f64 {
-    const SESSIONS: usize = 500;
-    let mut config = world::config(world::sqlite());
-    if let Some(collector) = collector {
-        config = world::with_signals(config, folder, collector);
-    }
-    let config = Arc::new(config);
-    let runtime = world::start(&config, folder);
-    world::session(&runtime, &config).await;
-    let before = processor_ticks();
-    many(&runtime, &config, SESSIONS, 32).await;
-    world::stop(runtime).await;
-    processor_ticks() - before
 }
 
 /// User and system time of this process, in ticks of 10 ms.

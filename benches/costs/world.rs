@@ -13,21 +13,22 @@ use glassbox::{
     Config, Runtime, Setup, Task,
     config::{Otlp, Protocol, RetryPolicy, Store, Synchronous},
     core::{
-        Clock, Entry, Sink, StreamId,
+        Clock, Entry, Principal, SessionId, Sink, StreamId, Timestamp,
         circuit::CircuitId,
+        fact::Language,
         port::{self, Entropy as _, JournalWatch},
     },
-    journal::{Journal, Mode, OnFault, SystemLog, Writer},
-    machine::breaker::Rules,
-    model::Scripted,
+    journal::{Journal, Mode, OnFault, SessionLog, SystemLog, Writer},
+    machine::{Prompt, breaker::Rules},
     policy::{self, Circuits, Policy},
     runtime::{SystemClock, SystemEntropy},
-    session::Ended,
+    session::{Agent, Ended, NewSession},
     signal::{
         Feed, KeyedHash, Lines, MetricLabels, Metrics, lines,
         otlp::{self, Pipeline, SpanCounters},
     },
     store::memory,
+    tool::ToolSet,
 };
 use prometheus::IntCounter;
 
@@ -64,14 +65,6 @@ pub(crate) fn with_signals(mut config: Config, folder: &Path, collector: &str) -
 
 pub(crate) fn start(config: &Config, folder: &Path) -> Runtime {
     Runtime::start(config, Setup::run(folder)).expect("a runtime")
-}
-
-/// A runtime whose model answers after a long while.
-pub(crate) fn start_waiting(folder: &Path) -> Runtime {
-    let config = config(Store::Memory);
-    let script = "name: slow\nrules:\n- {text: done, delay: 10m}\n";
-    let model = Scripted::from_yaml(config.models["bank"].info("bank"), script).expect("a script");
-    Runtime::start(&config, Setup::run(folder).with_model(model)).expect("a runtime")
 }
 
 pub(crate) fn task(config: &Config) -> Task {
@@ -138,13 +131,17 @@ impl Bench {
     }
 
     /// Waits until everything is written and sent.
-    pub(crate) async fn finish(self) {
+    pub(crate) async fn finish(&self) {
         self.journal.writer().stop().await.expect("committed");
-        if let Some(lines) = self.lines {
+        if let Some(lines) = &self.lines {
             assert!(lines.stop(Duration::from_secs(20)), "lines were left");
         }
-        assert_eq!(self.lost.map_or(0, |lost| lost.get()), 0, "lines were dropped, so this is not their price");
-        if let Some(pipeline) = self.pipeline {
+        assert_eq!(
+            self.lost.as_ref().map_or(0, |lost| lost.get()),
+            0,
+            "lines were dropped, so this is not their price"
+        );
+        if let Some(pipeline) = &self.pipeline {
             let counts = pipeline.shutdown(Duration::from_secs(20));
             assert_eq!((counts.failed, counts.dropped), (0, 0), "spans were lost");
         }
@@ -156,7 +153,7 @@ fn metrics() -> Metrics {
     let labels = MetricLabels {
         agents: vec![("bank".into(), config.agents["bank"].task_types.clone())],
         models: vec![("bank".into(), "scripted".into(), "bank".into())],
-        tools: config.tools.keys().cloned().collect(),
+        tools: vec!["txn_sum".into(), "card_block".into(), "lookup".into()],
         fallbacks: Vec::new(),
         circuits: Vec::new(),
         sinks: vec!["feed", "lines", "otlp"],
@@ -194,10 +191,67 @@ pub(crate) fn memory_journal() -> Journal {
     journal(Arc::new(memory::Store::new()), Vec::new(), Arc::new(Deaf))
 }
 
-/// The default policy, with the breakers of one model and one tool.
+/// The end of a lease that outlasts the measurement.
+pub(crate) fn an_hour_from_now(journal: &Journal) -> Timestamp {
+    journal.clock().now().plus(Duration::from_secs(3600))
+}
+
+pub(crate) fn numbered(number: u32) -> SessionId {
+    let mut bytes = [1; 16];
+    bytes[..4].copy_from_slice(&number.to_be_bytes());
+    SessionId::from_bytes(bytes)
+}
+
+/// An agent of these parts.
+pub(crate) fn agent(journal: &Journal, model: Arc<dyn port::Model>, tools: ToolSet, system: &str) -> Agent {
+    Agent {
+        name: "bank".into(),
+        system_prompt: system.into(),
+        prompt_version: None,
+        language: Language::En,
+        limits: glassbox::core::Limits::default(),
+        model,
+        model_timeout: Duration::from_secs(30),
+        fallback: None,
+        output_schema: None,
+        tools,
+        policy: Arc::new(policy(journal)),
+        task_types: vec!["other".into()],
+        default_task_type: "other".into(),
+        fingerprint: "{}".into(),
+    }
+}
+
+/// The principal of every measured session.
+pub(crate) fn principal() -> Arc<Principal> {
+    Arc::new(Config::embedded().auth.default_principal)
+}
+
+/// The journal of a session that begins.
+pub(crate) fn begin(
+    journal: &Journal,
+    agent: &Agent,
+    prompt: &Prompt,
+    principal: &Principal,
+    number: u32,
+    task: &str,
+) -> SessionLog {
+    let new = NewSession {
+        task: task.to_owned().into(),
+        task_type: "other".into(),
+        principal: principal.clone(),
+        conversation_id: None,
+        metadata: serde_json::Map::new(),
+        link: None,
+        sampled: true,
+    };
+    agent.begin(journal, numbered(number), new, prompt, an_hour_from_now(journal))
+}
+
+/// The default policy, with the breakers of one model and of the tools.
 pub(crate) fn policy(journal: &Journal) -> Policy {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let circuits = [CircuitId::model("bank"), CircuitId::tool("ping")];
+    let circuits = [CircuitId::model("bank"), CircuitId::tool("ping"), CircuitId::tool("lookup")];
     let system = SystemLog::begin(journal);
     Policy {
         circuits: Circuits::new(system.clone(), &Rules::default(), circuits),

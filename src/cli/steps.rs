@@ -81,6 +81,11 @@ impl Steps {
                 };
                 vec![format!("├─ {room} {tokens_before} → {tokens_after} tokens, {what}")]
             }
+            Fact::AnswerChecked { problems } if problems.expose().is_empty() => Vec::new(),
+            Fact::AnswerChecked { problems } => {
+                let wrong = style("answer of the wrong form").yellow();
+                vec![format!("├─ {wrong}: {}", short(&problems.expose().join("; ")))]
+            }
             Fact::LimitReached { limit, value } => {
                 vec![format!("├─ {} {} ({value})", style("limit").yellow(), limit.label())]
             }
@@ -141,6 +146,7 @@ fn model_line(call: &ModelCall, end: &ModelCallEnd, begun: Timestamp, ended: Tim
         CallPurpose::Direct => format!("step {} without tools", call.step),
         CallPurpose::WrapUp => "wrap-up".to_owned(),
         CallPurpose::Summary => "summary".to_owned(),
+        CallPurpose::Repair => "repair".to_owned(),
     };
     let asks = match &end.reply {
         Some(reply) if !reply.calls.is_empty() => format!("asks for {}", calls(reply.calls.len())),

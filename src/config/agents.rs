@@ -1,10 +1,15 @@
 //! `agents`, `models` and `tools`: who does what with which means.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use super::{
     reader::Section,
     scalar::{self, Read},
+    schema,
 };
 use crate::{
     core::{
@@ -12,7 +17,7 @@ use crate::{
         fact::{CountedBy, Language, ModelInfo},
         spec::{Confirm, DEFAULT_CONFIRM_EXPIRES, DEFAULT_TOOL_TIMEOUT},
     },
-    model::{Access, openai::MaxTokensKey},
+    model::{Access, StructuredOutput, openai::MaxTokensKey, react::ToolCalling},
 };
 
 /// A named agent: a prompt, a model, tools and limits.
@@ -34,6 +39,8 @@ pub struct Agent {
     pub limits: Limits,
     /// The kinds of task that a caller may name, labels in metrics; never empty.
     pub task_types: Vec<String>,
+    /// JSON Schema that its answers are held to, if any.
+    pub output_schema: Option<serde_json::Value>,
 }
 
 /// A model as configured.
@@ -53,6 +60,10 @@ pub struct Model {
     pub count_tokens: CountedBy,
     /// What its tokens cost.
     pub prices: Option<Prices>,
+    /// How it asks for tools.
+    pub tool_calling: ToolCalling,
+    /// How it is told the form of its answer.
+    pub structured_output: StructuredOutput,
 }
 
 /// Who answers for a model.
@@ -185,13 +196,17 @@ impl Builtin {
     }
 }
 
-pub(super) fn read_agents(root: &Section<'_>, models: &BTreeMap<String, Model>) -> BTreeMap<String, Agent> {
+pub(super) fn read_agents(
+    root: &Section<'_>,
+    models: &BTreeMap<String, Model>,
+    folder: &Path,
+) -> BTreeMap<String, Agent> {
     let (names, tools) = (root.names("models"), root.names("tools"));
     let entries = root.named("agents", label_name);
     if root.is_empty("agents") {
         root.wrong("agents", "must declare at least one agent");
     }
-    entries.into_iter().map(|(name, section)| (name, read_agent(&section, (&names, models), &tools))).collect()
+    entries.into_iter().map(|(name, section)| (name, read_agent(&section, (&names, models), &tools, folder))).collect()
 }
 
 pub(super) fn read_tools(root: &Section<'_>) -> BTreeMap<String, Tool> {
@@ -223,7 +238,12 @@ pub(super) fn tool_name(name: &str) -> Read<()> {
     Ok(())
 }
 
-fn read_agent(section: &Section<'_>, models: (&[String], &BTreeMap<String, Model>), tools: &[String]) -> Agent {
+fn read_agent(
+    section: &Section<'_>,
+    models: (&[String], &BTreeMap<String, Model>),
+    tools: &[String],
+    folder: &Path,
+) -> Agent {
     let (names, models) = models;
     let languages = [("ru", Language::Ru), ("en", Language::En)];
     let task_types = section.list("task_types", |node| {
@@ -249,6 +269,7 @@ fn read_agent(section: &Section<'_>, models: (&[String], &BTreeMap<String, Model
         tools: section.list("tools", scalar::name_of(tools, "a tool under tools")).unwrap_or_default(),
         limits,
         task_types: task_types.unwrap_or_else(|| vec!["other".to_owned()]),
+        output_schema: section.get("output_schema", |node| schema::read(node, folder)),
     }
 }
 

@@ -77,6 +77,7 @@ fn agent(agent: &Agent) -> Value {
         "tools": agent.tools,
         "limits": limits(&agent.limits),
         "task_types": agent.task_types,
+        "output_schema": agent.output_schema,
     })
 }
 
@@ -122,6 +123,8 @@ fn model(model: &Model) -> Value {
             "cache_read": prices.cache_read.usd(),
             "cache_write": prices.cache_write.usd(),
         })),
+        "tool_calling": access.map(|_| model.tool_calling.label()),
+        "structured_output": access.map(|_| model.structured_output.label()),
     })
 }
 
@@ -270,6 +273,8 @@ fn write(value: &Value, depth: usize, text: &mut String) {
     for (key, value) in map.iter().filter(|(_, value)| !value.is_null()) {
         text.push_str(&format!("{}{key}:", "  ".repeat(depth)));
         match value {
+            // A null in a schema means something, and so does its form: JSON is YAML too.
+            _ if key == "output_schema" => text.push_str(&format!(" {value}\n")),
             Value::Object(below) if below.values().any(|value| !value.is_null()) => {
                 text.push('\n');
                 write(value, depth + 1, text);

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     core::{Money, Prices, Sensitive, fact::CountedBy},
-    model::{Access, Counting, anthropic, openai, openai::MaxTokensKey},
+    model::{Access, Counting, StructuredOutput, anthropic, openai, openai::MaxTokensKey, react::ToolCalling},
 };
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ const KINDS: [(&str, Kind); 3] =
     [("scripted", Kind::Scripted), ("anthropic", Kind::Anthropic), ("openai", Kind::OpenAi)];
 
 /// The keys that only some providers have, and their words.
-const SPECIAL: [(&str, &[Kind], &str); 7] = [
+const SPECIAL: [(&str, &[Kind], &str); 9] = [
     ("script", &[Kind::Scripted], "scripted"),
     ("base_url", &[Kind::Anthropic, Kind::OpenAi], "anthropic or openai"),
     ("api_key", &[Kind::Anthropic, Kind::OpenAi], "anthropic or openai"),
@@ -36,6 +36,8 @@ const SPECIAL: [(&str, &[Kind], &str); 7] = [
     ("stream", &[Kind::Anthropic, Kind::OpenAi], "anthropic or openai"),
     ("max_tokens_key", &[Kind::OpenAi], "openai"),
     ("count_tokens", &[Kind::Anthropic, Kind::OpenAi], "anthropic or openai"),
+    ("tool_calling", &[Kind::Anthropic, Kind::OpenAi], "anthropic or openai"),
+    ("structured_output", &[Kind::Anthropic, Kind::OpenAi], "anthropic or openai"),
 ];
 
 pub(super) fn read_models(root: &Section<'_>, vault: Vault<'_>) -> BTreeMap<String, Model> {
@@ -61,6 +63,8 @@ fn read_model(section: &Section<'_>, name: &str, vault: Vault<'_>) -> Model {
     }
     let (shortest, longest) = (Duration::from_millis(1), Duration::from_secs(3600));
     let request_model = read_request_model(section, kind, name);
+    let structured_output = section.get("structured_output", scalar::word(&StructuredOutput::ALL));
+    let structured_output = structured_output.unwrap_or_else(|| usual_structured_output(&provider));
     Model {
         provider,
         count_tokens: read_count_tokens(section, kind, &request_model),
@@ -69,6 +73,8 @@ fn read_model(section: &Section<'_>, name: &str, vault: Vault<'_>) -> Model {
         context_window,
         max_output_tokens: max_output_tokens.unwrap_or_else(|| 4096.min(context_window / 2)),
         timeout: section.get("timeout", scalar::duration(shortest, longest)).unwrap_or(Duration::from_secs(60)),
+        tool_calling: section.get("tool_calling", scalar::word(&ToolCalling::ALL)).unwrap_or(ToolCalling::Native),
+        structured_output,
     }
 }
 
@@ -158,6 +164,14 @@ fn usual_max_tokens_key(base_url: &str) -> MaxTokensKey {
     } else {
         MaxTokensKey::MaxTokens
     }
+}
+
+/// The providers' own services force the form of a reply; of the servers that speak their APIs,
+/// many do not, and some cannot do it beside tools.
+fn usual_structured_output(provider: &Provider) -> StructuredOutput {
+    let own =
+        provider.access().is_some_and(|access| [anthropic::BASE_URL, openai::BASE_URL].contains(&&*access.base_url));
+    if own { StructuredOutput::Native } else { StructuredOutput::Prompt }
 }
 
 fn base_url(node: &Node) -> Read<String> {

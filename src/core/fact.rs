@@ -197,6 +197,12 @@ pub enum Fact {
         /// And after.
         tokens_after: u64,
     },
+    /// The answer was held against the schema that the session holds it to.
+    AnswerChecked {
+        /// What is wrong with it, each with its path; empty where it fits.
+        #[serde(default)]
+        problems: Sensitive<Vec<String>>,
+    },
     /// A limit stops the session.
     LimitReached {
         /// Which one.
@@ -275,6 +281,7 @@ impl Fact {
             Self::ConfirmationDecided { .. } => "confirmation_decided",
             Self::RateLimited { .. } => "rate_limited",
             Self::ContextCompacted { .. } => "context_compacted",
+            Self::AnswerChecked { .. } => "answer_checked",
             Self::LimitReached { .. } => "limit_reached",
             Self::HandedOver { .. } => "handed_over",
             Self::SessionFinished(_) => "session_finished",

@@ -75,7 +75,7 @@ impl Arguments {
 }
 
 /// Everything that a model is asked with in one call.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ModelRequest {
     /// The system prompt.
     pub system: String,
@@ -86,6 +86,12 @@ pub struct ModelRequest {
     pub tools: Vec<ToolDefinition>,
     /// Output tokens at the most.
     pub max_tokens: u64,
+    /// Texts at which the model stops, before it says them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stop: Vec<String>,
+    /// JSON Schema of the answer, where it is held to one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Value>,
 }
 
 /// What a model answered.

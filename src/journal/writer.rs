@@ -1,4 +1,5 @@
-//! The writer: one thread that commits whatever was recorded while the last commit ran.
+//! The writer: one thread that commits whatever was recorded while the last commit ran, and what
+//! nobody waits for a moment later, so that there are fewer commits.
 //!
 //! Recording never waits for it. Whoever needs durability asks for the barrier.
 
@@ -6,7 +7,6 @@ use std::{
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
-        mpsc,
     },
     thread,
     time::Duration,
@@ -14,15 +14,17 @@ use std::{
 
 use tokio::sync::{oneshot, watch};
 
-use super::{committer::Committer, lock};
+use super::{
+    committer::Committer,
+    lock,
+    queue::{self, Receiver, Sender},
+};
 use crate::core::{
     Clock, Entry, Sink, Store, StreamId,
     lease::Holding,
     port::{Blob, JournalWatch, StoreError, StoreErrorKind},
 };
 
-/// Commands taken into one commit at the most.
-const BATCH: usize = 1024;
 /// How long a failed commit waits for its next try.
 const RETRY: Duration = Duration::from_millis(250);
 /// Facts in the queue from which sessions wait at their step boundary.
@@ -58,7 +60,7 @@ pub struct Writer {
 
 #[derive(Clone)]
 enum Lane {
-    Thread(mpsc::Sender<Command>),
+    Thread(Arc<Sender<Command>>),
     Inline(Arc<Mutex<Committer>>),
 }
 
@@ -88,10 +90,10 @@ impl Writer {
         let lane = match mode {
             Mode::Inline => Lane::Inline(Arc::new(Mutex::new(committer))),
             Mode::Thread => {
-                let (sender, receiver) = mpsc::channel();
+                let (sender, receiver) = queue::queue();
                 let worker = Worker { committer, receiver, depth: depth.clone(), told };
                 thread::Builder::new().name("glassbox-journal".into()).spawn(move || worker.run())?;
-                Lane::Thread(sender)
+                Lane::Thread(Arc::new(sender))
             }
         };
         Ok(Self { lane, depth, health, on_fault })
@@ -137,7 +139,7 @@ impl Writer {
         match &self.lane {
             Lane::Thread(sender) => {
                 let (answer, answered) = oneshot::channel();
-                sender.send(Command::Flush(stream, answer)).map_err(|_| stopped())?;
+                sender.send_urgent(Command::Flush(stream, answer)).map_err(|_| stopped())?;
                 answered.await.unwrap_or_else(|_| Err(stopped()))
             }
             Lane::Inline(committer) => {
@@ -197,7 +199,7 @@ impl Writer {
         match &self.lane {
             Lane::Thread(sender) => {
                 let (answer, answered) = oneshot::channel();
-                sender.send(Command::Stop(answer)).map_err(|_| stopped())?;
+                sender.send_urgent(Command::Stop(answer)).map_err(|_| stopped())?;
                 answered.await.unwrap_or_else(|_| Err(stopped()))
             }
             Lane::Inline(committer) => {
@@ -217,7 +219,7 @@ fn stopped() -> StoreError {
 /// The thread's side.
 struct Worker {
     committer: Committer,
-    receiver: mpsc::Receiver<Command>,
+    receiver: Receiver<Command>,
     depth: Arc<AtomicUsize>,
     told: watch::Sender<Option<StoreError>>,
 }
@@ -256,25 +258,13 @@ impl Worker {
     /// Waits for a command and takes what else has come; nothing once every handle is gone.
     /// While a failed commit waits, it comes back after a while without any.
     fn collect(&mut self) -> Option<Vec<Command>> {
-        let mut commands = Vec::new();
         if self.committer.fault().is_some() {
-            match self.receiver.recv_timeout(RETRY) {
-                Ok(command) => commands.push(command),
-                Err(mpsc::RecvTimeoutError::Timeout) => {}
-                Err(mpsc::RecvTimeoutError::Disconnected) => return None,
-            }
-        } else {
-            match self.receiver.try_recv() {
-                Ok(command) => commands.push(command),
-                Err(mpsc::TryRecvError::Empty) => {
-                    self.committer.flush_sinks();
-                    commands.push(self.receiver.recv().ok()?);
-                }
-                Err(mpsc::TryRecvError::Disconnected) => return None,
-            }
+            return self.receiver.take(Some(RETRY));
         }
-        commands.extend(self.receiver.try_iter().take(BATCH));
-        Some(commands)
+        if self.receiver.is_empty() {
+            self.committer.flush_sinks();
+        }
+        self.receiver.take(None)
     }
 
     fn tell(&self) {

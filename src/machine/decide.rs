@@ -33,6 +33,8 @@ pub enum Step {
     },
     /// Run these calls of the last reply side by side.
     RunTools(Vec<ToolCall>),
+    /// Hold this answer against the schema of the session, and record what is wrong with it.
+    CheckAnswer(String),
     /// Let the model count the next call, which is near to a limit, and decide again.
     Count {
         /// The purpose of that call.
@@ -83,8 +85,14 @@ pub fn decide(state: &State, prompt: &Prompt, around: Surroundings<'_>) -> Step 
         Some(status) if status.is_final() => return Step::Stop,
         Some(_) => {}
     }
+    if let Some(answer) = state.unchecked_answer().filter(|_| !state.cancelled()) {
+        return Step::CheckAnswer(answer.to_owned());
+    }
     if let Some(ending) = ending(state, around) {
         return Step::Finish(ending.facts(state, now));
+    }
+    if state.needs_repair() {
+        return ask(state, prompt, around, state.steps(), CallPurpose::Repair);
     }
     let waits = |call: &&ToolCall| state.confirmation(&call.id).is_some_and(Confirmation::waits);
     let (waiting, calls): (Vec<_>, Vec<_>) = state.unanswered_calls().partition(waits);
@@ -99,8 +107,13 @@ pub fn decide(state: &State, prompt: &Prompt, around: Surroundings<'_>) -> Step 
         return Step::AwaitConfirmation;
     }
     let purpose = if around.tools_unavailable { CallPurpose::Direct } else { CallPurpose::Step };
-    call_model(state, prompt, around, state.next_step(), purpose)
-        .unwrap_or_else(|(limit, value)| Step::Finish(Ending::limit(limit, value).facts(state, now)))
+    ask(state, prompt, around, state.next_step(), purpose)
+}
+
+/// A call of the model, or the end where a limit forbids it.
+fn ask(state: &State, prompt: &Prompt, around: Surroundings<'_>, step: u32, purpose: CallPurpose) -> Step {
+    call_model(state, prompt, around, step, purpose)
+        .unwrap_or_else(|(limit, value)| Step::Finish(Ending::limit(limit, value).facts(state, around.now)))
 }
 
 /// What comes before a call of the model, and the call: which model it is decides about the room
@@ -201,6 +214,9 @@ fn ending(state: &State, around: Surroundings<'_>) -> Option<Ending> {
         && route::detour(state, around.fallback, state.next_step()).is_none()
     {
         return Some(Ending::reason(fault_reason(kind)));
+    }
+    if state.answer_failed() {
+        return Some(Ending::reason(EndReason::OutputInvalid));
     }
     let active = state.active_ms(around.now);
     if u128::from(active) >= state.limits().deadline.as_millis() || state.limit() == Some(Limit::Deadline) {

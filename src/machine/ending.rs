@@ -26,8 +26,9 @@ pub fn end(state: &State, status: SessionStatus, reason: Option<EndReason>, now:
     }
 }
 
-/// The answer, with a mark if it was given without tools.
+/// The answer, with a mark if it was given without tools; one of a set form has no room for it.
 fn answer(state: &State, text: &str) -> Sensitive<String> {
-    let mark = state.degraded().then(|| without_tools(state.language()));
+    let marked = state.degraded() && !state.holds_answer();
+    let mark = marked.then(|| without_tools(state.language()));
     Sensitive::new(mark.map_or_else(|| text.to_owned(), |mark| format!("{mark}\n\n{text}")))
 }

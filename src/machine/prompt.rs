@@ -18,6 +18,8 @@ pub struct Prompt {
     pub system: Arc<str>,
     /// The tools on offer, in a stable order.
     pub tools: Arc<[ToolDefinition]>,
+    /// JSON Schema of the answer, where it is held to one.
+    pub output_schema: Option<Arc<Value>>,
     tokens: u64,
 }
 
@@ -26,7 +28,15 @@ impl Prompt {
     pub fn new(system: impl Into<Arc<str>>, tools: impl Into<Arc<[ToolDefinition]>>) -> Self {
         let (system, tools) = (system.into(), tools.into());
         let tokens = estimate_tokens(&system) + tools.iter().map(estimate_definition).sum::<u64>();
-        Self { system, tools, tokens }
+        Self { system, tools, output_schema: None, tokens }
+    }
+
+    /// Holds the answer to this schema, if any.
+    #[must_use]
+    pub fn holding(mut self, output_schema: Option<Arc<Value>>) -> Self {
+        self.tokens += output_schema.as_ref().map_or(0, |schema| estimate_tokens(&schema.to_string()));
+        self.output_schema = output_schema;
+        self
     }
 
     /// The estimated tokens of system prompt and tool definitions.
@@ -61,6 +71,8 @@ pub fn request(
             messages.push(Message::User { content: direct_instruction(state.language()).to_owned() });
             Vec::new()
         }
+        // What is asked stands in the history, as a word to the answer that did not fit.
+        CallPurpose::Repair => Vec::new(),
         CallPurpose::WrapUp => {
             forget_unanswered_calls(&mut messages);
             messages.push(Message::User { content: wrap_up_instruction(state.language()).to_owned() });
@@ -68,7 +80,16 @@ pub fn request(
         }
         CallPurpose::Summary => return summary::request(state, summarized_steps, max_tokens),
     };
-    ModelRequest { system: prompt.system.to_string(), messages, tools, max_tokens }
+    // A wrap-up says what is missing, which no set form has a place for.
+    let output_schema = prompt.output_schema.as_deref().filter(|_| purpose != CallPurpose::WrapUp).cloned();
+    ModelRequest {
+        system: prompt.system.to_string(),
+        messages,
+        tools,
+        max_tokens,
+        output_schema,
+        ..ModelRequest::default()
+    }
 }
 
 /// Takes back the calls of the last reply, which were not run: a call without its result is an
@@ -104,6 +125,21 @@ const fn wrap_up_instruction(language: Language) -> &'static str {
             "Лимит шагов исчерпан, инструменты больше недоступны. Ответь по тому, что уже известно, \
              насколько это возможно, и скажи, чего не хватает."
         }
+    }
+}
+
+/// What the model is told of an answer that does not fit.
+pub(super) fn repair_instruction(language: Language, problems: &[String]) -> String {
+    let problems = problems.join("; ");
+    match language {
+        Language::En => format!(
+            "The answer does not fit the JSON Schema that it is held to: {problems}. \
+             Reply with the corrected JSON alone, no tool can be called any more."
+        ),
+        Language::Ru => format!(
+            "Ответ не соответствует заданной JSON Schema: {problems}. \
+             Пришли только исправленный JSON, инструменты больше недоступны."
+        ),
     }
 }
 

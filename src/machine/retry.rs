@@ -76,6 +76,15 @@ impl Policy {
         }
     }
 
+    /// The same for calls of models. A model changes nothing and writes something else each time,
+    /// so a reply that cannot be read is asked for again, like one that broke off. A tool's answer
+    /// that cannot be read stays final: the tool may have done its work.
+    #[must_use]
+    pub fn for_models(mut self) -> Self {
+        self.retryable_kinds.push(FaultKind::Malformed);
+        self
+    }
+
     /// Whether this fault is worth another attempt. A listed status wins, then a listed kind,
     /// then the kind itself.
     pub fn retries(&self, fault: &Fault) -> bool {
@@ -211,6 +220,15 @@ mod tests {
         assert!(!policy.retries(&fault(FaultKind::Auth, None)));
         let policy = Policy { final_kinds: vec![FaultKind::Timeout], ..seed() };
         assert!(!policy.retries(&fault(FaultKind::Timeout, None)));
+    }
+
+    #[test]
+    fn a_reply_that_cannot_be_read_is_asked_for_again_of_models_only() {
+        let malformed = Fault::new(FaultKind::Malformed, "x");
+        assert_eq!(decide(&seed(), 1, &malformed), Decision::GiveUp(GiveUp::Final));
+        let models = seed().for_models();
+        assert_eq!(decide(&models, 1, &malformed), wait(1000));
+        assert_eq!(decide(&models, 3, &malformed), Decision::GiveUp(GiveUp::Attempts));
     }
 
     #[test]

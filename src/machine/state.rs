@@ -5,21 +5,21 @@
 
 mod active_time;
 mod confirmations;
+mod open;
 mod room;
 mod view;
 
 use std::collections::{BTreeMap, HashSet};
 
 use self::{active_time::ActiveTime, confirmations::Confirmations, room::Room};
-pub use self::{confirmations::Confirmation, room::Summary};
-use super::{budget::share, repeats::Repeats, tokens::estimate_message};
+pub use self::{confirmations::Confirmation, open::Open, room::Summary};
+use super::{answer::Answer, budget::share, prompt::repair_instruction, repeats::Repeats, tokens::estimate_message};
 use crate::core::{
     Entry, Fact, FaultKind, Limits, Message, Money, SessionStatus, SpanId, Timestamp, ToolCall, ToolOutcome, Usage,
     fact::{
         CallPurpose, Language, Limit, ModelCall, ModelCallEnd, ModelInfo, ModelOutcome, Observation, SessionStarted,
         ToolCallBegin, ToolCallEnd,
     },
-    op::Cut,
     spec::Effect,
 };
 
@@ -38,7 +38,7 @@ pub struct State {
     step: u32,
     answered_steps: u32,
     pending: Vec<Pending>,
-    answer: Option<String>,
+    answer: Answer,
     degraded: bool,
     empty_replies: u32,
     wrap_up: Option<Option<String>>,
@@ -77,31 +77,6 @@ struct Pending {
     result: Option<Observation>,
 }
 
-/// A process-bound operation that has not ended.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Open {
-    /// A model call.
-    Model {
-        /// What it asks.
-        call: ModelCall,
-        /// The attempt under way.
-        attempt: Option<u32>,
-        /// Attempts begun.
-        attempts: u32,
-    },
-    /// A tool call.
-    Tool {
-        /// What was asked for.
-        call: ToolCallBegin,
-        /// The attempt under way and what it changes.
-        attempt: Option<(u32, Effect)>,
-        /// Attempts begun.
-        attempts: u32,
-        /// The effect of the last attempt, if it was cut off before its result was known.
-        unsettled: Option<Effect>,
-    },
-}
-
 impl Default for State {
     fn default() -> Self {
         Self {
@@ -123,7 +98,7 @@ impl Default for State {
             step: 0,
             answered_steps: 0,
             pending: Vec::new(),
-            answer: None,
+            answer: Answer::default(),
             degraded: false,
             empty_replies: 0,
             wrap_up: None,
@@ -179,6 +154,7 @@ impl State {
             Fact::ConfirmationRequested { op, request } => self.confirmations.ask(*op, request, at),
             Fact::ConfirmationDecided { op, end } => self.confirmations.decide(*op, end, at),
             Fact::ContextCompacted { .. } => self.compact(fact),
+            Fact::AnswerChecked { problems } => self.check_answer(problems.expose()),
             Fact::LimitReached { limit, .. } => self.limit = self.limit.or(Some(*limit)),
             Fact::RateLimited { .. } | Fact::HandedOver { .. } => {}
             Fact::SessionFinished(end) => self.status = Some(end.status),
@@ -197,6 +173,7 @@ impl State {
         self.limits = started.limits.clone();
         self.model = started.model.clone();
         self.language = started.language;
+        self.answer = Answer::awaited(started.output_schema_hash.is_some());
         self.clock = ActiveTime::starting(at);
         self.say(Message::User { content: started.task.expose().clone() });
     }
@@ -213,7 +190,7 @@ impl State {
     fn start_model_call(&mut self, op: SpanId, call: &ModelCall) {
         match call.purpose {
             CallPurpose::Step | CallPurpose::Direct => self.step = call.step,
-            CallPurpose::WrapUp | CallPurpose::Summary => {}
+            CallPurpose::WrapUp | CallPurpose::Summary | CallPurpose::Repair => {}
         }
         if call.purpose != CallPurpose::Summary {
             self.see_context(call.estimated_input_tokens, call);
@@ -249,8 +226,9 @@ impl State {
         }
         match (end.outcome, call.purpose) {
             (ModelOutcome::Cancelled | ModelOutcome::Lost, _) | (_, CallPurpose::Summary) => {}
-            (ModelOutcome::Ok, CallPurpose::Step) => self.take_reply(end, false),
-            (ModelOutcome::Ok, CallPurpose::Direct) => self.take_reply(end, true),
+            (ModelOutcome::Ok, purpose @ (CallPurpose::Step | CallPurpose::Direct | CallPurpose::Repair)) => {
+                self.take_reply(end, purpose);
+            }
             (ModelOutcome::Fault(kind), purpose) => self.model_failure = Some((purpose, kind)),
             (ModelOutcome::Ok, CallPurpose::WrapUp) => {
                 let text = end.reply.as_ref().map(|reply| reply.text.clone());
@@ -271,26 +249,38 @@ impl State {
         self.room.try_again();
     }
 
-    /// A direct reply cannot ask for anything: no tool was on offer.
-    fn take_reply(&mut self, end: &ModelCallEnd, direct: bool) {
+    /// Only a step can ask for something: for the others no tool was on offer.
+    fn take_reply(&mut self, end: &ModelCallEnd, purpose: CallPurpose) {
         self.answered_steps = self.step;
         self.room.replied();
         let Some(reply) = &end.reply else { return };
         if !end.usage.estimated && end.usage.input > 0 {
             self.counted = Some(Counted { input: end.usage.input, history_tokens: self.history_tokens });
         }
-        let calls: &[ToolCall] = if direct { &[] } else { &reply.calls };
+        let calls: &[ToolCall] = if purpose == CallPurpose::Step { &reply.calls } else { &[] };
         if calls.is_empty() && reply.text.trim().is_empty() {
-            self.empty_replies += 1;
+            match purpose {
+                CallPurpose::Repair => self.answer.reject(),
+                CallPurpose::Step | CallPurpose::Direct | CallPurpose::WrapUp | CallPurpose::Summary => {
+                    self.empty_replies += 1;
+                }
+            }
             return;
         }
         self.call_ids.extend(calls.iter().map(|call| call.id.clone()));
         self.say(Message::Assistant { content: reply.text.clone(), calls: calls.to_vec() });
         if calls.is_empty() {
-            self.answer = Some(reply.text.clone());
-            self.degraded = direct;
+            self.answer.give(&reply.text);
+            self.degraded |= purpose == CallPurpose::Direct;
         } else {
             self.pending = calls.iter().map(|call| Pending { call: call.clone(), result: None }).collect();
+        }
+    }
+
+    /// An answer that does not fit is said to the model, unless that was its second.
+    fn check_answer(&mut self, problems: &[String]) {
+        if self.answer.check(problems.is_empty()) {
+            self.say(Message::User { content: repair_instruction(self.language, problems) });
         }
     }
 
@@ -367,26 +357,5 @@ impl State {
     fn say(&mut self, message: Message) {
         self.history_tokens += estimate_message(&message);
         self.history.push(message);
-    }
-}
-
-impl Open {
-    /// The tool that is called.
-    fn into_tool(self) -> Option<String> {
-        match self {
-            Self::Model { .. } => None,
-            Self::Tool { call, .. } => Some(call.tool),
-        }
-    }
-
-    /// What is known of it if it is cut off now: its attempts, and the effect of one, under way
-    /// or cut off, whose result nobody knows.
-    pub fn cut(&self) -> Cut {
-        match self {
-            Self::Model { attempts, .. } => Cut { attempts: *attempts, unsettled: None },
-            Self::Tool { attempt, attempts, unsettled, .. } => {
-                Cut { attempts: *attempts, unsettled: attempt.map(|(_, effect)| effect).or(*unsettled) }
-            }
-        }
     }
 }

@@ -30,7 +30,14 @@ pub fn request(state: &State, steps: u32, max_tokens: u64) -> ModelRequest {
         tell(message, shown, &mut text);
     }
     let system = instruction(state.language(), room(window) / 2);
-    ModelRequest { system, messages: vec![Message::User { content: text }], tools: Vec::new(), max_tokens }
+    ModelRequest {
+        system,
+        messages: vec![Message::User { content: text }],
+        tools: Vec::new(),
+        max_tokens,
+        stop: Vec::new(),
+        output_schema: None,
+    }
 }
 
 /// About how many tokens the request takes.

@@ -54,6 +54,7 @@ pub fn transcript(entries: &[Entry], prompt: &Prompt) -> Vec<Exchange> {
             | Fact::RateLimited { .. }
             | Fact::ContextCompacted { .. }
             | Fact::LimitReached { .. }
+            | Fact::AnswerChecked { .. }
             | Fact::HandedOver { .. }
             | Fact::SessionFinished(_)
             | Fact::ModelFallback { .. }

@@ -86,11 +86,12 @@ impl Scripted {
         let text = rule.text.as_deref().map(|text| template::render(text, turn)).unwrap_or_default();
         let calls: Vec<ToolCall> = rule.calls().map(script::Call::to_call).collect();
         let usage = match self.usage_of(rule) {
-            Some(usage) => Usage { input: usage.input, output: usage.output, ..Usage::default() },
+            Some(usage) => usage.to_usage(),
             None => estimate(body, &text, &calls),
         };
-        let finish_reason = if calls.is_empty() { "end_turn" } else { "tool_use" };
-        ModelReply { text, calls, usage, model: self.info.request_model.clone(), finish_reason: finish_reason.into() }
+        let finish_reason = rule.finish_reason.as_deref();
+        let finish_reason = finish_reason.unwrap_or(if calls.is_empty() { "end_turn" } else { "tool_use" }).to_owned();
+        ModelReply { text, calls, usage, model: self.info.request_model.clone(), finish_reason }
     }
 
     /// The tokens that the script names for replies of this rule.

@@ -108,6 +108,8 @@ mod tests {
             messages: vec![said(content)],
             tools: Vec::new(),
             max_tokens: 1,
+            stop: Vec::new(),
+            output_schema: None,
         };
         assert_eq!(count(Tokenizer::O200kBase, &request("hello world")).await, Some(4 + 2 + 3));
         assert_eq!(count(Tokenizer::Cl100kBase, &request("tiktoken is great!")).await, Some(4 + 6 + 3));

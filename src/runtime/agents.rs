@@ -10,7 +10,7 @@ use super::{Own, OwnTool, Refused, SystemClock};
 use crate::{
     config::{self, Config},
     core::{Model, Tool, fact::ModelInfo},
-    model::{self, Anthropic, Counting, OpenAi, Scripted},
+    model::{self, Anthropic, Counting, OpenAi, Prompted, React, Scripted, StructuredOutput, react::ToolCalling},
     policy::Policy,
     session::{Agent, Fallback},
     tool::{self, Bank, Overrides, Registration, Registry},
@@ -103,6 +103,7 @@ pub(super) fn build(config: &Config, data_dir: &Path, own: &Own, policy: &Arc<Po
             fallback,
             tools: registry.subset(agent.tools.iter().map(String::as_str).chain(own.tools_of(name)))?,
             policy: policy.clone(),
+            output_schema: agent.output_schema.clone().map(Arc::new),
             task_types: agent.task_types.clone(),
             default_task_type: agent.default_task_type().to_owned(),
             fingerprint: config.agent_fingerprint(name).unwrap_or_default(),
@@ -150,14 +151,19 @@ fn build_model(
     let info = config.info(name);
     let counting = Counting::of(config.count_tokens, &info.request_model);
     let wrong = |wrong| Error::Http { model: name.to_owned(), wrong };
-    Ok(match &config.provider {
-        config::Provider::Scripted(script) => Arc::new(build_scripted(name, info, script)?),
+    let model: Arc<dyn Model> = match &config.provider {
+        config::Provider::Scripted(script) => return Ok(Arc::new(build_scripted(name, info, script)?)),
         config::Provider::Anthropic(access) => {
             Arc::new(Anthropic::new(info, access, shared(client).map_err(wrong)?).map_err(wrong)?.counting(counting))
         }
         config::Provider::OpenAi(access, key) => {
             Arc::new(OpenAi::new(info, access, *key, shared(client).map_err(wrong)?).map_err(wrong)?.counting(counting))
         }
+    };
+    Ok(match (config.tool_calling, config.structured_output) {
+        (ToolCalling::React, _) => Arc::new(React::new(model)),
+        (ToolCalling::Native, StructuredOutput::Prompt) => Arc::new(Prompted::new(model)),
+        (ToolCalling::Native, StructuredOutput::Native) => model,
     })
 }
 

@@ -103,6 +103,8 @@ impl Runtime {
             messages: vec![Message::User { content: QUESTION.to_owned() }],
             tools: agent.tools.all_definitions(),
             max_tokens: MAX_TOKENS.min(model.info().max_output_tokens),
+            output_schema: agent.output_schema.as_deref().cloned(),
+            ..ModelRequest::default()
         };
         let body = model.encode(&request);
         let input =

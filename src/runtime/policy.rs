@@ -41,7 +41,7 @@ pub(super) fn build(config: &Config, setup: &Setup, system: &SystemLog, readers:
         primaries: Primaries::new(system.clone(), breaker.half_open_after, primaries),
         limits: Limits::new(rates, &setup.clock),
         slots: Slots::default(),
-        llm_retry: config.llm_retry_policy.rules(),
+        llm_retry: config.llm_retry_policy.rules().for_models(),
         tool_retry: config.tool_retry_policy.rules(),
         entropy: setup.entropy.clone(),
         readers,

@@ -40,6 +40,8 @@ pub struct Agent {
     pub tools: ToolSet,
     /// What stands around its calls.
     pub policy: Arc<Policy>,
+    /// JSON Schema that its answers are held to, if any.
+    pub output_schema: Option<Arc<Value>>,
     /// Kinds of task, labels.
     pub task_types: Vec<String>,
     /// The kind of a task that names none.
@@ -87,7 +89,7 @@ pub struct NewSession {
 impl Agent {
     /// What every call begins with, for this principal: tools that it may not use are not shown.
     pub fn prompt(&self, principal: &Principal) -> Prompt {
-        Prompt::new(self.system_prompt.clone(), self.tools.definitions(principal))
+        Prompt::new(self.system_prompt.clone(), self.tools.definitions(principal)).holding(self.output_schema.clone())
     }
 
     /// Whether none of the tools that this principal may use can be reached now.
@@ -149,6 +151,7 @@ impl Agent {
         until: Timestamp,
     ) -> SessionLog {
         let tools = blob(prompt.tools_json().as_bytes());
+        let output_schema = prompt.output_schema.as_ref().map(|schema| blob(schema.to_string().as_bytes()));
         let prompt = blob(prompt.system.as_bytes());
         let config = blob(self.fingerprint.as_bytes());
         let started = SessionStarted {
@@ -163,6 +166,7 @@ impl Agent {
             language: self.language,
             prompt: PromptRef { name: self.name.clone(), version: self.prompt_version.clone(), hash: prompt.hash },
             tools_hash: tools.hash,
+            output_schema_hash: output_schema.as_ref().map(|schema| schema.hash),
             config_hash: config.hash,
             trace: TraceStart {
                 trace_id: id.trace_id(),
@@ -173,7 +177,8 @@ impl Agent {
             },
             metadata: new.metadata,
         };
-        SessionLog::begin(journal, id, started, vec![prompt, tools, config], until)
+        let blobs = [prompt, tools, config].into_iter().chain(output_schema).collect();
+        SessionLog::begin(journal, id, started, blobs, until)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::{future::Future, sync::Arc, time::Duration};
 
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -18,12 +19,14 @@ use crate::{
     journal::SessionLog,
     machine::{
         Prompt, State, Step, Surroundings,
+        answer::without_fence,
         budget::{Allowance, Count, Measure},
         decide,
         prompt::request,
         reply::settle_ids,
     },
     policy::{Entrance, MeteredCall, ModelInput},
+    tool::Schema,
 };
 
 /// What may reach a session from outside while it runs.
@@ -80,6 +83,7 @@ pub async fn drive(
         match log.read(|state| decide(state, prompt, around)) {
             Step::Finish(facts) => return finish(log, facts).await,
             Step::Compact(fact) | Step::FallBack(fact) => log.record(fact),
+            Step::CheckAnswer(text) => log.record(checked(prompt, &text)),
             Step::AwaitConfirmation if signals.cancel.is_cancelled() => log.record(cancel_requested()),
             Step::AwaitConfirmation => return await_confirmation(log).await,
             Step::Stop => return Ok(Ended::Suspended),
@@ -146,6 +150,17 @@ async fn await_confirmation(log: &SessionLog) -> Result<Ended, StoreError> {
     log.record(Fact::SessionSuspended { cause: SuspendCause::Confirmation });
     log.flush().await?;
     Ok(Ended::AwaitingConfirmation(log.read(PendingConfirmation::all)))
+}
+
+/// Holds an answer against the schema that the session began with.
+fn checked(prompt: &Prompt, text: &str) -> Fact {
+    let schema = prompt.output_schema.as_deref().unwrap_or(&Value::Bool(true));
+    let problems = match Schema::open(schema) {
+        Ok(schema) => schema.check_answer(without_fence(text)),
+        // The configuration compiled it; only a program with a prompt of its own comes here.
+        Err(errors) => errors.iter().map(ToString::to_string).collect(),
+    };
+    Fact::AnswerChecked { problems: Sensitive::new(problems) }
 }
 
 fn cancel_requested() -> Fact {

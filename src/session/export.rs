@@ -126,10 +126,12 @@ fn text(store: &dyn Store, hash: BlobHash) -> Result<Value, StoreError> {
 }
 
 /// The kept texts that a fact names. The hash of a request is none: the request is rebuilt.
-fn texts_of(fact: &Fact) -> [Option<BlobHash>; 3] {
+fn texts_of(fact: &Fact) -> [Option<BlobHash>; 4] {
     match fact {
-        Fact::SessionStarted(started) => [started.prompt.hash, started.tools_hash, started.config_hash].map(Some),
-        Fact::ToolCallFinished { end, .. } => [end.observation.whole, None, None],
+        Fact::SessionStarted(started) => {
+            [Some(started.prompt.hash), Some(started.tools_hash), started.output_schema_hash, Some(started.config_hash)]
+        }
+        Fact::ToolCallFinished { end, .. } => [end.observation.whole, None, None, None],
         Fact::SessionSuspended { .. }
         | Fact::SessionResumed { .. }
         | Fact::CancelRequested { .. }
@@ -144,6 +146,7 @@ fn texts_of(fact: &Fact) -> [Option<BlobHash>; 3] {
         | Fact::ConfirmationDecided { .. }
         | Fact::ContextCompacted { .. }
         | Fact::LimitReached { .. }
+        | Fact::AnswerChecked { .. }
         | Fact::HandedOver { .. }
         | Fact::SessionFinished(_)
         | Fact::ProcessStarted { .. }
@@ -153,6 +156,6 @@ fn texts_of(fact: &Fact) -> [Option<BlobHash>; 3] {
         | Fact::ModelFallback { .. }
         | Fact::CircuitChanged(_)
         | Fact::PrimaryChanged { .. }
-        | Fact::ModelChecked { .. } => [None; 3],
+        | Fact::ModelChecked { .. } => [None; 4],
     }
 }

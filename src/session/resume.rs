@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::Error as JsonError;
+use serde_json::{Error as JsonError, Value};
 
 use crate::{
     core::{
@@ -52,7 +52,11 @@ pub fn own_prompt(store: &dyn Store, started: &SessionStarted) -> Result<Prompt,
     let tools: Vec<ToolDefinition> = serde_json::from_slice(&text(started.tools_hash)?)
         .map_err(|source| PromptError::Damaged { hash: started.tools_hash, source })?;
     let system = text(started.prompt.hash)?;
-    Ok(Prompt::new(String::from_utf8_lossy(&system).into_owned(), tools))
+    let schema = started
+        .output_schema_hash
+        .map(|hash| serde_json::from_slice(&text(hash)?).map_err(|source| PromptError::Damaged { hash, source }));
+    let schema: Option<Value> = schema.transpose()?;
+    Ok(Prompt::new(String::from_utf8_lossy(&system).into_owned(), tools).holding(schema.map(Arc::new)))
 }
 
 /// Records that this process goes on with the session, and closes what ended with the process

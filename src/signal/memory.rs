@@ -146,6 +146,7 @@ impl<I> Memory<I> {
             | Fact::RateLimited { .. }
             | Fact::ContextCompacted { .. }
             | Fact::LimitReached { .. }
+            | Fact::AnswerChecked { .. }
             | Fact::HandedOver { .. }
             | Fact::SessionFinished(_)
             | Fact::ModelFallback { .. }
@@ -204,6 +205,7 @@ impl<I> Memory<I> {
             | Fact::RateLimited { .. }
             | Fact::ContextCompacted { .. }
             | Fact::LimitReached { .. }
+            | Fact::AnswerChecked { .. }
             | Fact::HandedOver { .. }
             | Fact::ModelFallback { .. }
             | Fact::CircuitChanged(_)

@@ -125,6 +125,10 @@ pub const EVENT_SUSPENDED: &str = "glassbox.session.suspended";
 pub const EVENT_RESUMED: &str = "glassbox.session.resumed";
 /// Event: somebody asked for the session to stop.
 pub const EVENT_CANCEL_REQUESTED: &str = "glassbox.session.cancel_requested";
+/// Event: the answer was held against its schema.
+pub const EVENT_ANSWER_CHECKED: &str = "glassbox.answer_checked";
+/// How much was wrong with it.
+pub const PROBLEMS: &str = "glassbox.problems";
 /// Event: old results or steps were left out of the history.
 pub const EVENT_COMPACTED: &str = "glassbox.context_compacted";
 /// Results that a compaction left out.

@@ -62,6 +62,7 @@ impl Journal {
             language: Language::En,
             prompt: PromptRef { name: agent.into(), version: None, hash },
             tools_hash: hash,
+            output_schema_hash: None,
             config_hash: hash,
             trace: TraceStart { trace_id: self.session.trace_id(), root, sampled: true, parent: None, link: None },
             metadata: Map::new(),

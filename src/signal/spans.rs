@@ -96,6 +96,7 @@ impl SpanFold {
             Fact::SessionResumed { .. } => open.note(event(names::EVENT_RESUMED, at, Vec::new())),
             Fact::CancelRequested { .. } => open.note(event(names::EVENT_CANCEL_REQUESTED, at, Vec::new())),
             Fact::ContextCompacted { .. } => open.note(compacted(at, &entry.fact)),
+            Fact::AnswerChecked { problems } => open.note(answer_checked(at, problems.expose().len())),
             Fact::LimitReached { limit, value } => open.note(limit_reached(at, *limit, *value)),
             Fact::HandedOver { cause, .. } => open.note(handed_over(at, *cause)),
             Fact::ModelFallback { from, to, cause, .. } => open.fall_back(at, from, to, *cause),
@@ -207,6 +208,12 @@ fn compacted(at: Timestamp, fact: &Fact) -> Event {
         numbers.push(attributes::integer(names::TOKENS_AFTER, *tokens_after));
     }
     event(names::EVENT_COMPACTED, at, numbers)
+}
+
+/// How much is wrong with an answer, not what: that may repeat the answer.
+fn answer_checked(at: Timestamp, problems: usize) -> Event {
+    let problems = attributes::integer(names::PROBLEMS, u64::try_from(problems).unwrap_or(u64::MAX));
+    event(names::EVENT_ANSWER_CHECKED, at, vec![problems])
 }
 
 fn limit_reached(at: Timestamp, limit: Limit, value: u64) -> Event {

@@ -62,7 +62,7 @@ impl<'a> Change<'a> {
             Fact::SessionFinished(end) => {
                 self.status = Some(end.status);
                 self.reason = end.reason;
-                // A wrap-up's reply, which completes no step, comes right before the end.
+                // A wrap-up's or a repair's reply, which completes no step, comes right before the end.
                 self.steps = Some(end.steps);
             }
             Fact::ModelCallFinished { end, .. } => self.replies += u32::from(end.outcome == ModelOutcome::Ok),
@@ -79,6 +79,7 @@ impl<'a> Change<'a> {
             | Fact::RateLimited { .. }
             | Fact::ContextCompacted { .. }
             | Fact::LimitReached { .. }
+            | Fact::AnswerChecked { .. }
             | Fact::HandedOver { .. }
             | Fact::ModelFallback { .. }
             | Fact::CircuitChanged(_)

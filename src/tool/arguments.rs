@@ -3,6 +3,7 @@
 //! Nothing is guessed: text that holds JSON, `"3"` for a number or an extra field is refused
 //! with words that say what would be right. Only `3.0` becomes `3`, and defaults are filled in.
 
+mod answer;
 mod expect;
 mod explain;
 mod numbers;

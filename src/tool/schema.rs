@@ -77,6 +77,17 @@ impl Schema {
         Ok(Self { source, validator, maps })
     }
 
+    /// Compiles a schema as it is, its objects as open as it leaves them: for what a model answers
+    /// at the end, of which nothing is run.
+    ///
+    /// # Errors
+    /// What is wrong with it, with its place.
+    pub fn open(schema: &Value) -> Result<Self, Vec<SchemaError>> {
+        check_bounds(schema)?;
+        let validator = build(schema, draft_of(schema)?).map_err(|error| vec![error])?;
+        Ok(Self { source: schema.clone(), validator, maps: Vec::new() })
+    }
+
     /// The schema as it is enforced, closed where that was asked for.
     pub const fn source(&self) -> &Value {
         &self.source

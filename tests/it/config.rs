@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use glassbox::config::{Config, Exception, Provider, Report, Script, Sources, Store, Synchronous};
 use glassbox::core::{Effect, Fault, FaultKind, Money, Prices, fact::Language, spec::Confirm};
-use glassbox::model::{Access, openai::MaxTokensKey};
+use glassbox::model::{Access, StructuredOutput, openai::MaxTokensKey, react::ToolCalling};
 use proptest::prelude::*;
 
 /// A whole configuration, as small as it gets; tests put their own lines behind it.
@@ -287,4 +287,33 @@ fn models_over_http_have_their_defaults_and_hide_their_keys() {
         text.replace("{provider: openai, model: gpt-5,", "{provider: openai, model: gpt-5, base_url: 'http://gpt/v1',");
     let clear = "models.gpt.base_url: http://gpt/v1 sends the key in the clear; use https".to_owned();
     assert!(!config.hints().contains(&clear) && loaded(&text, &[("KEY", "k")]).hints().contains(&clear));
+}
+
+#[test]
+fn an_answers_schema_and_a_models_ways_are_read_and_written_back() {
+    let schema =
+        "type: object\n      properties: {n: {enum: [1, null, 'yes', \"2\"]}}\n      additionalProperties: false";
+    let text = SMALL.replace("    model: bank\n", &format!("    model: bank\n    output_schema:\n      {schema}\n"));
+    let text = format!(
+        "{text}  own: {{provider: openai, model: qwen, base_url: 'http://127.0.0.1:8000/v1', tool_calling: react}}\n  \
+         claude: {{provider: anthropic, api_key: {{env: KEY}}}}\n"
+    );
+    let config = loaded(&text, &[("KEY", "k")]);
+    let expected = serde_json::json!({"type": "object", "properties": {"n": {"enum": [1, null, "yes", "2"]}},
+        "additionalProperties": false});
+    assert_eq!(config.agents["bank"].output_schema, Some(expected));
+    let ways = |name: &str| (config.models[name].tool_calling, config.models[name].structured_output);
+    assert_eq!(ways("own"), (ToolCalling::React, StructuredOutput::Prompt));
+    assert_eq!(ways("claude"), (ToolCalling::Native, StructuredOutput::Native));
+    let mut written = loaded(&config.effective_yaml().replace("\"[secret]\"", "{env: KEY}"), &[("KEY", "k")]);
+    assert_eq!(written, config);
+    written.agents.get_mut("bank").expect("bank").output_schema = None;
+    assert_ne!(written.agent_fingerprint("bank"), config.agent_fingerprint("bank"));
+
+    let wrong = SMALL.replace("    model: bank\n", "    model: bank\n    output_schema: {type: objekt}\n");
+    let [mistake] = &mistakes(&wrong, &[])[..] else { panic!("one mistake") };
+    assert!(mistake.starts_with("glassbox.yaml:5:20: agents.bank.output_schema: schema at /type: "), "{mistake}");
+    let wrong = SMALL.replace("script: bank}", "script: bank, tool_calling: react}");
+    let expected = "glassbox.yaml:6:58: models.bank.tool_calling: is for provider anthropic or openai only";
+    assert_eq!(mistakes(&wrong, &[]), [expected]);
 }

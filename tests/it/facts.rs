@@ -17,7 +17,7 @@ use glassbox::{
 use serde_json::json;
 
 /// The number of kinds of fact; [`place`] does not compile without a new one.
-const KINDS: usize = 26;
+const KINDS: usize = 27;
 
 /// How a session of this id, principal and start begins.
 pub(crate) fn session_started(id: SessionId, principal: &str, agent: &str) -> Fact {
@@ -38,6 +38,7 @@ pub(crate) fn session_started(id: SessionId, principal: &str, agent: &str) -> Fa
         language: Language::Ru,
         prompt: PromptRef { name: agent.to_owned(), version: Some("3".to_owned()), hash: hash(1) },
         tools_hash: hash(2),
+        output_schema_hash: Some(hash(9)),
         config_hash: hash(3),
         trace: TraceStart {
             trace_id: id.trace_id(),
@@ -125,6 +126,7 @@ pub(crate) fn samples(id: SessionId) -> Vec<Fact> {
             tokens_before: 160_000,
             tokens_after: 9_000,
         },
+        Fact::AnswerChecked { problems: Sensitive::new(vec!["/сумма: missing".to_owned()]) },
         Fact::LimitReached { limit: Limit::TokenBudget, value: 50_000 },
         Fact::HandedOver { cause: HandoverCause::UnknownOutcome, detail: "перевод мог уйти".into() },
         Fact::ModelFallback {
@@ -296,6 +298,7 @@ const fn place(fact: &Fact) -> usize {
         Fact::ModelFallback { .. } => 23,
         Fact::PrimaryChanged { .. } => 24,
         Fact::ModelChecked { .. } => 25,
+        Fact::AnswerChecked { .. } => 26,
     }
 }
 

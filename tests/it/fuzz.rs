@@ -180,6 +180,7 @@ fn requests() -> [ModelRequest; 2] {
         messages,
         tools: tools.clone(),
         max_tokens: 100,
+        ..ModelRequest::default()
     })
 }
 

@@ -2,9 +2,12 @@
 //! providers do right and wrong, byte by byte where it matters.
 
 mod broken;
+mod pool;
 mod provider;
+mod react;
 mod sessions;
 mod streaming;
+mod structured;
 mod wire;
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -70,6 +73,7 @@ fn request() -> ModelRequest {
                 "required": ["city"], "additionalProperties": false}),
         }],
         max_tokens: 300,
+        ..ModelRequest::default()
     }
 }
 

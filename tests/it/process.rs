@@ -129,7 +129,9 @@ impl Home {
         command.current_dir(self.folder.path()).stdin(Stdio::null());
         for (name, _) in std::env::vars_os() {
             let text = name.to_string_lossy();
-            if ["OTEL_", "GLASSBOX", "NO_COLOR", "CLICOLOR", "RUST_LOG"].iter().any(|start| text.starts_with(start)) {
+            let starts = ["OTEL_", "GLASSBOX", "NO_COLOR", "CLICOLOR", "RUST_LOG", "SSL_CERT_"];
+            let proxy = text.to_ascii_lowercase().ends_with("_proxy");
+            if proxy || starts.iter().any(|start| text.starts_with(start)) {
                 command.env_remove(&name);
             }
         }
@@ -272,6 +274,11 @@ impl Server<'_> {
 }
 
 impl Client {
+    /// Of a service at this address.
+    pub const fn of(address: SocketAddr) -> Self {
+        Self { address }
+    }
+
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
@@ -343,7 +350,11 @@ impl Answer {
             .filter_map(|line| line.split_once(": "))
             .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
             .collect();
-        Some(Self { status, headers, body: body.to_owned() })
+        let mut answer = Self { status, headers, body: body.to_owned() };
+        if answer.header("transfer-encoding") == Some("chunked") {
+            answer.body = joined(bytes)?;
+        }
+        Some(answer)
     }
 
     pub fn header(&self, name: &str) -> Option<&str> {
@@ -352,6 +363,21 @@ impl Answer {
 
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+/// The body of a whole answer that came in chunks; their lengths count bytes.
+fn joined(answer: &[u8]) -> Option<String> {
+    let begin = answer.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
+    let (mut rest, mut body) = (&answer[begin..], Vec::new());
+    loop {
+        let end = rest.windows(2).position(|window| window == b"\r\n")?;
+        let length = usize::from_str_radix(std::str::from_utf8(&rest[..end]).ok()?.split(';').next()?, 16).ok()?;
+        if length == 0 {
+            return Some(String::from_utf8_lossy(&body).into_owned());
+        }
+        body.extend_from_slice(rest.get(end + 2..end + 2 + length)?);
+        rest = rest.get(end + 2 + length + 2..)?;
     }
 }
 

@@ -49,6 +49,7 @@ fn started(session: SessionId) -> Fact {
         language: Language::Ru,
         prompt: PromptRef { name: "bank".into(), version: None, hash },
         tools_hash: hash,
+        output_schema_hash: None,
         config_hash: hash,
         trace: TraceStart {
             trace_id: session.trace_id(),

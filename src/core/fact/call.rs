@@ -23,11 +23,13 @@ pub enum CallPurpose {
     WrapUp,
     /// No step: what is left out of the history is summed up, to make room.
     Summary,
+    /// One call without tools that asks for an answer of the right form, after one that was not.
+    Repair,
 }
 
 impl CallPurpose {
     /// Every purpose.
-    pub const ALL: [Self; 4] = [Self::Step, Self::Direct, Self::WrapUp, Self::Summary];
+    pub const ALL: [Self; 5] = [Self::Step, Self::Direct, Self::WrapUp, Self::Summary, Self::Repair];
 
     /// The word that users see.
     pub const fn label(self) -> &'static str {
@@ -36,6 +38,7 @@ impl CallPurpose {
             Self::Direct => "direct",
             Self::WrapUp => "wrap_up",
             Self::Summary => "summary",
+            Self::Repair => "repair",
         }
     }
 }
@@ -75,7 +78,7 @@ impl CountedBy {
 /// What a model call asks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelCall {
-    /// The step, from 1; a wrap-up carries that of the last step.
+    /// The step, from 1; a wrap-up and a repair carry that of the last step.
     pub step: u32,
     /// Why it is made.
     pub purpose: CallPurpose,

@@ -40,6 +40,9 @@ pub struct SessionStarted {
     pub prompt: PromptRef,
     /// The tool definitions on offer, kept as a blob.
     pub tools_hash: BlobHash,
+    /// The JSON Schema that the answer is held to, kept as a blob.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema_hash: Option<BlobHash>,
     /// The effective configuration of the agent.
     pub config_hash: BlobHash,
     /// Where its trace begins.

@@ -75,9 +75,29 @@ impl State {
         self.confirmations.is_doubtful(tool)
     }
 
-    /// The answer, once the model gave it.
+    /// The answer, once the model gave it and, where it is held to a schema, once it fits.
     pub fn answer(&self) -> Option<&str> {
-        self.answer.as_deref()
+        self.answer.accepted()
+    }
+
+    /// An answer that is to be held against the schema of the session.
+    pub fn unchecked_answer(&self) -> Option<&str> {
+        self.answer.unchecked()
+    }
+
+    /// Whether the answer is held to a schema.
+    pub const fn holds_answer(&self) -> bool {
+        self.answer.held()
+    }
+
+    /// Whether the model is to be asked for an answer that fits, after one that did not.
+    pub const fn needs_repair(&self) -> bool {
+        self.answer.needs_repair()
+    }
+
+    /// Whether the second answer did not fit either.
+    pub const fn answer_failed(&self) -> bool {
+        self.answer.failed()
     }
 
     /// Replies with neither text nor calls.
@@ -93,7 +113,7 @@ impl State {
     /// The same, of a step's own call: without its reply the session cannot go on.
     pub fn model_fault(&self) -> Option<FaultKind> {
         self.model_failure
-            .filter(|(purpose, _)| matches!(purpose, CallPurpose::Step | CallPurpose::Direct))
+            .filter(|(purpose, _)| !matches!(purpose, CallPurpose::WrapUp | CallPurpose::Summary))
             .map(|(_, kind)| kind)
     }
 

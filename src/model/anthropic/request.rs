@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     core::{Message, ModelRequest, ToolDefinition},
-    model::history,
+    model::{history, structured},
 };
 
 /// What stands for a result without text, which the API refuses where it is an error.
@@ -28,6 +28,10 @@ struct Body<'a> {
     tools: Vec<Tool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<ToolChoice>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    stop_sequences: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_config: Option<OutputConfig<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     stream: Option<bool>,
 }
@@ -88,6 +92,18 @@ enum ToolChoice {
     None,
 }
 
+#[derive(Serialize)]
+struct OutputConfig<'a> {
+    format: OutputFormat<'a>,
+}
+
+/// The form that the reply is forced to.
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum OutputFormat<'a> {
+    JsonSchema { schema: &'a Value },
+}
+
 /// The body of a request.
 pub(super) fn encode(request: &ModelRequest, model: &str, stream: bool) -> Vec<u8> {
     write(request, model, Some(request.max_tokens), Some(stream))
@@ -100,7 +116,8 @@ pub(super) fn encode_count(request: &ModelRequest, model: &str) -> Vec<u8> {
 
 fn write(request: &ModelRequest, model: &str, max_tokens: Option<u64>, stream: Option<bool>) -> Vec<u8> {
     let (tools, tool_choice) = tools(request);
-    let system = text(&request.system).map(|text| Block::Text { text, cache_control: Some(CacheControl::Ephemeral) });
+    let (system, schema) = structured::told(request);
+    let system = text(&system).map(|text| Block::Text { text, cache_control: Some(CacheControl::Ephemeral) });
     let body = Body {
         model,
         max_tokens,
@@ -108,6 +125,9 @@ fn write(request: &ModelRequest, model: &str, max_tokens: Option<u64>, stream: O
         messages: turns(&request.messages),
         tools,
         tool_choice,
+        // Where it is only counted, nothing is stopped.
+        stop_sequences: if max_tokens.is_some() { &request.stop } else { &[] },
+        output_config: schema.map(|schema| OutputConfig { format: OutputFormat::JsonSchema { schema } }),
         stream,
     };
     serde_json::to_vec(&body).expect("a request is plain data with text keys")
@@ -202,7 +222,13 @@ mod tests {
             description: format!("The {name}."),
             input_schema: json!({"type": "object", "properties": {}, "additionalProperties": false}),
         };
-        ModelRequest { system: "Help.".into(), messages, tools: tools.iter().map(tool).collect(), max_tokens: 512 }
+        ModelRequest {
+            system: "Help.".into(),
+            messages,
+            tools: tools.iter().map(tool).collect(),
+            max_tokens: 512,
+            ..ModelRequest::default()
+        }
     }
 
     fn sent(request: &ModelRequest) -> Value {
@@ -273,6 +299,21 @@ mod tests {
                 ]},
             ])
         );
+    }
+
+    #[test]
+    fn where_to_stop_and_the_form_of_the_answer() {
+        let schema = json!({"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"],
+            "additionalProperties": false});
+        let task = || request(vec![Message::User { content: "Hello".into() }], &[]);
+        let stop = vec!["Observation:".to_owned()];
+        let body = sent(&ModelRequest { stop, output_schema: Some(schema.clone()), ..task() });
+        assert_eq!(body["stop_sequences"], json!(["Observation:"]));
+        assert_eq!(body["output_config"], json!({"format": {"type": "json_schema", "schema": schema}}));
+        assert_eq!(body["system"][0]["text"], "Help.");
+        let body = sent(&ModelRequest { output_schema: Some(json!({"type": "object"})), ..task() });
+        assert_eq!((body.get("output_config"), body.get("stop_sequences")), (None, None));
+        assert!(body["system"][0]["text"].as_str().unwrap().ends_with("{\"type\":\"object\"}"), "{body}");
     }
 
     #[test]

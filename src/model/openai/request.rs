@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::MaxTokensKey;
 use crate::{
     core::{Message, ModelRequest, ToolDefinition},
-    model::history,
+    model::{history, structured},
 };
 
 #[derive(Serialize)]
@@ -23,9 +23,20 @@ struct Body<'a> {
     max_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_completion_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    stop: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_format: Option<ResponseFormat<'a>>,
     stream: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     stream_options: Option<StreamOptions>,
+}
+
+/// The form that the reply is forced to.
+#[derive(Serialize)]
+#[serde(tag = "type", content = "json_schema", rename_all = "snake_case")]
+enum ResponseFormat<'a> {
+    JsonSchema { name: &'static str, strict: bool, schema: &'a Value },
 }
 
 #[derive(Serialize)]
@@ -83,7 +94,8 @@ struct Declared<'a> {
 
 /// The body of a request.
 pub(super) fn encode(request: &ModelRequest, model: &str, key: MaxTokensKey, stream: bool) -> Vec<u8> {
-    let system = Some(request.system.as_str()).filter(|text| !text.trim().is_empty());
+    let (system, schema) = structured::told(request);
+    let system = Some(&*system).filter(|text| !text.trim().is_empty());
     let system = system.map(|content| Turn::System { content });
     let most = |wanted| (key == wanted).then_some(request.max_tokens);
     let body = Body {
@@ -92,6 +104,8 @@ pub(super) fn encode(request: &ModelRequest, model: &str, key: MaxTokensKey, str
         tools: request.tools.iter().map(declared).collect(),
         max_tokens: most(MaxTokensKey::MaxTokens),
         max_completion_tokens: most(MaxTokensKey::MaxCompletionTokens),
+        stop: &request.stop,
+        response_format: schema.map(|schema| ResponseFormat::JsonSchema { name: "answer", strict: true, schema }),
         stream,
         stream_options: stream.then_some(StreamOptions { include_usage: true }),
     };
@@ -151,6 +165,7 @@ mod tests {
             ],
             tools: vec![ToolDefinition { name: "a".into(), description: "The a.".into(), input_schema: schema }],
             max_tokens: 512,
+            ..ModelRequest::default()
         }
     }
 
@@ -188,8 +203,25 @@ mod tests {
         let body = sent(&ModelRequest { tools: Vec::new(), ..request() }, MaxTokensKey::MaxTokens, false);
         assert_eq!(body["max_tokens"], 512);
         assert_eq!(body["stream"], false);
-        for key in ["max_completion_tokens", "stream_options", "tools"] {
+        for key in ["max_completion_tokens", "stream_options", "tools", "stop", "response_format"] {
             assert_eq!(body.get(key), None, "{key}");
         }
+    }
+
+    #[test]
+    fn where_to_stop_and_the_form_of_the_answer() {
+        let schema = json!({"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"],
+            "additionalProperties": false});
+        let stop = vec!["Observation:".to_owned()];
+        let asked = ModelRequest { stop, output_schema: Some(schema.clone()), ..request() };
+        let body = sent(&asked, MaxTokensKey::MaxTokens, false);
+        assert_eq!(body["stop"], json!(["Observation:"]));
+        let form = json!({"type": "json_schema", "json_schema": {"name": "answer", "strict": true, "schema": schema}});
+        assert_eq!(body["response_format"], form);
+        assert_eq!(body["messages"][0]["content"], "Help.");
+        let loose = ModelRequest { output_schema: Some(json!({"type": "object"})), ..request() };
+        let body = sent(&loose, MaxTokensKey::MaxTokens, false);
+        assert_eq!(body.get("response_format"), None);
+        assert!(body["messages"][0]["content"].as_str().unwrap().ends_with("{\"type\":\"object\"}"), "{body}");
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, de};
 use serde_json::Value;
 
 use super::turn::{Last, Turn};
-use crate::core::{Arguments, Fault, FaultKind, ToolCall};
+use crate::core::{Arguments, Fault, FaultKind, ToolCall, Usage};
 
 /// What is wrong with a script.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -43,6 +43,12 @@ pub(super) struct UsageSpec {
     pub(super) output: u64,
 }
 
+impl UsageSpec {
+    pub(super) fn to_usage(&self) -> Usage {
+        Usage { input: self.input, output: self.output, ..Usage::default() }
+    }
+}
+
 /// What is answered, and when.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -54,6 +60,8 @@ pub(super) struct Rule {
     calls: Vec<Call>,
     pub(super) text: Option<String>,
     pub(super) usage: Option<UsageSpec>,
+    /// Why it stopped, which need not be true; left out, it is.
+    pub(super) finish_reason: Option<String>,
     pub(super) delay: Option<Wait>,
     pub(super) stream: Option<StreamSpec>,
     pub(super) fault: Option<FaultSpec>,
@@ -114,6 +122,8 @@ pub(super) struct FaultSpec {
     retry_after: Option<Wait>,
     /// Pieces of the text that come before it strikes; none, if left out.
     pub(super) after: Option<usize>,
+    /// What a reply that was cut off in the middle is charged with.
+    usage: Option<UsageSpec>,
     /// How often it strikes in one session; always, if left out.
     pub(super) times: Option<u32>,
 }
@@ -205,10 +215,8 @@ impl FaultSpec {
             None => "the script says so".to_owned(),
         };
         let fault = Fault { status: self.status, ..Fault::new(kind, self.detail.clone().unwrap_or_else(default)) };
-        match self.retry_after {
-            Some(wait) => fault.retry_after(wait.0),
-            None => fault,
-        }
+        let usage = self.usage.as_ref().map(|usage| Usage { estimated: true, ..usage.to_usage() });
+        Fault { retry_after: self.retry_after.map(|wait| wait.0), usage, ..fault }
     }
 
     fn problem(&self) -> Option<&'static str> {

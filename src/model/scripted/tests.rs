@@ -42,7 +42,7 @@ fn answered(id: &str, content: &str, is_error: bool) -> Message {
 
 fn request(messages: Vec<Message>) -> ModelRequest {
     let tool = ToolDefinition { name: "txn_sum".into(), description: String::new(), input_schema: json!({}) };
-    ModelRequest { system: String::new(), messages, tools: vec![tool], max_tokens: 1000 }
+    ModelRequest { system: String::new(), messages, tools: vec![tool], max_tokens: 1000, ..ModelRequest::default() }
 }
 
 async fn call_in(trace: u8, model: &Scripted, request: &ModelRequest) -> Result<ModelReply, Fault> {
@@ -337,4 +337,18 @@ rules:
 fn the_body_of_a_request_is_the_same_each_time() {
     let (model, request) = (Scripted::bank(info()).expect("a script"), request(vec![user("x")]));
     assert_eq!(model.encode(&request), model.encode(&request.clone()));
+}
+
+#[tokio::test]
+async fn a_script_can_cut_a_reply_and_lie_about_its_end() {
+    let model = model(
+        "name: x\nrules:\n  - when: {step: 1}\n    fault: {kind: transport, usage: {input: 90, output: 7}, times: 1}\n    \
+         call: {tool: txn_sum}\n    finish_reason: length\n",
+    );
+    let request = request(vec![user("go")]);
+    let fault = call_in(1, &model, &request).await.expect_err("a cut");
+    let charged = Usage { input: 90, output: 7, estimated: true, ..Usage::default() };
+    assert_eq!((fault.kind, fault.usage), (FaultKind::Transport, Some(charged)));
+    let reply = call_in(1, &model, &request).await.expect("a reply");
+    assert_eq!((reply.calls.len(), reply.finish_reason.as_str()), (1, "length"));
 }

@@ -225,6 +225,12 @@ pub const EVENTS: &[Event] = &[
         ],
     },
     Event {
+        name: "answer_checked",
+        meaning: "The answer was held against the schema of its agent (`output_schema`).",
+        scope: Scope::Session,
+        fields: &[field("problems", Shape::Count, "what is wrong with it; 0 where it fits")],
+    },
+    Event {
         name: "limit_reached",
         meaning: "A limit stops the session.",
         scope: Scope::Session,

@@ -98,6 +98,7 @@ fn write_fact(hash: &KeyedHash, open: Option<&Open<Identity>>, session: SessionI
             .with("steps", steps)
             .with("tokens_before", *tokens_before)
             .with("tokens_after", *tokens_after),
+        Fact::AnswerChecked { problems } => line("answer_checked").with("problems", problems.expose().len()),
         Fact::LimitReached { limit, value } => line("limit_reached").with("limit", limit.label()).with("value", value),
         Fact::HandedOver { cause, .. } => line("handed_over").with("cause", cause.label()),
         Fact::SessionFinished(end) => line("agent_session_finished").finished(end),

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{Lines, Output, render_document, render_schema};
 use crate::{
     core::{
-        EndReason, Entry, FaultKind, SessionStatus, StreamId, Timestamp, ToolOutcome,
+        EndReason, Entry, FaultKind, Sensitive, SessionStatus, StreamId, Timestamp, ToolOutcome,
         circuit::{CircuitCause, CircuitChange, CircuitId, CircuitState},
         fact::{Decision, Fact, FallbackCause, HandoverCause, Limit, ModelOutcome, RateLimit, SuspendCause},
         id::ProcessId,
@@ -79,6 +79,7 @@ fn eventful() -> Journal {
     journal.push(Fact::RateLimited { limit: RateLimit::Tool, tool: Some("search".into()), wait_ms: 12_000 });
     let calls = vec!["call_1_1".to_owned()];
     journal.push(Fact::ContextCompacted { calls, steps: 0, summary: None, tokens_before: 932, tokens_after: 552 });
+    journal.push(Fact::AnswerChecked { problems: Sensitive::new(vec!["/phone: +7 701 123 45 67".into()]) });
     journal.push(Fact::LimitReached { limit: Limit::RepeatedFailure, value: 3 });
     let detail = "call Ivan at +7 701 123 45 67".into();
     journal.push(Fact::HandedOver { cause: HandoverCause::SessionEnded, detail });
@@ -127,6 +128,7 @@ fn the_seed_events_carry_the_seed_fields() {
             "tool_called",
             "rate_limited",
             "context_compacted",
+            "answer_checked",
             "limit_reached",
             "handed_over",
             "agent_session_finished"
@@ -154,12 +156,12 @@ fn the_seed_events_carry_the_seed_fields() {
         })
     );
     assert_eq!(
-        lines[10],
+        lines[11],
         json!({
             "event": "agent_session_finished", "session_id": session, "task_type": "spending", "status": "error",
             "reason": "repeated_failure", "degraded": false, "total_steps": 1, "total_input_tokens": 12400,
             "total_output_tokens": 3200, "cost_usd": 0.0852, "total_latency_ms": 1600, "tools_called": ["search"],
-            "timestamp": "2026-02-18T10:23:46.600Z", "trace_id": trace, "span_id": root, "seq": 20,
+            "timestamp": "2026-02-18T10:23:46.600Z", "trace_id": trace, "span_id": root, "seq": 21,
             "agent": "bank", "user_hash": USER,
         })
     );
@@ -184,8 +186,9 @@ fn further_events_say_what_was_tried() {
     );
     assert_eq!(fields(&lines[6], &["limit", "tool_name", "wait_ms"]), json!(["tool", "search", 12_000]));
     assert_eq!(fields(&lines[7], &["results", "steps", "tokens_before", "tokens_after"]), json!([1, 0, 932, 552]));
-    assert_eq!(fields(&lines[8], &["limit", "value"]), json!(["repeated_failure", 3]));
-    assert_eq!(lines[9]["cause"], "session_ended");
+    assert_eq!(lines[8]["problems"], 1);
+    assert_eq!(fields(&lines[9], &["limit", "value"]), json!(["repeated_failure", 3]));
+    assert_eq!(lines[10]["cause"], "session_ended");
 }
 
 #[test]
@@ -324,7 +327,7 @@ fn a_file_is_appended_to() {
     let entries: Vec<Arc<Entry>> = eventful().entries.into_iter().map(Arc::new).collect();
     lines.sink().publish(&entries);
     assert!(lines.stop(Duration::from_secs(60)));
-    assert_eq!(std::fs::read_to_string(&path).expect("text").lines().count(), 12);
+    assert_eq!(std::fs::read_to_string(&path).expect("text").lines().count(), 13);
     let nowhere = Output::File(folder.path().join("no/events.jsonl"));
     let error = Lines::new(nowhere, hash(), dropped()).expect_err("no folder");
     assert!(error.to_string().starts_with("cannot open ") && error.to_string().ends_with(" for event lines"));

@@ -66,6 +66,7 @@ fn count_fact(series: &Series, open: Option<&Open<Arc<SessionSeries>>>, entry: &
         | Fact::ConfirmationRequested { .. }
         | Fact::ConfirmationDecided { .. }
         | Fact::ContextCompacted { .. }
+        | Fact::AnswerChecked { .. }
         | Fact::HandedOver { .. }
         | Fact::ModelChecked { .. }
         | Fact::ProcessStarted { .. }

@@ -67,6 +67,7 @@ impl Tail {
             | Fact::RateLimited { .. }
             | Fact::ContextCompacted { .. }
             | Fact::LimitReached { .. }
+            | Fact::AnswerChecked { .. }
             | Fact::ModelFallback { .. }
             | Fact::CircuitChanged(_)
             | Fact::PrimaryChanged { .. }

@@ -65,6 +65,7 @@ fn started(trace: TraceStart) -> Fact {
         language: Language::En,
         prompt: PromptRef { name: "bank".into(), version: Some("3".into()), hash },
         tools_hash: hash,
+        output_schema_hash: None,
         config_hash: hash,
         trace,
         metadata: Map::new(),

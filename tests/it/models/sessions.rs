@@ -13,7 +13,7 @@ use super::{KEY, Provider, WIRES, Wire, provider::Play};
 use crate::process::Home;
 
 pub(super) const TASK: &str = "Сколько я потратил на такси в сентябре?";
-const ANSWER: &str = "Такси в сентябре: 2 поездки, 5000 ₸.";
+pub(super) const ANSWER: &str = "Такси в сентябре: 2 поездки, 5000 ₸.";
 
 pub(super) fn yaml(wire: Wire, url: &str, stream: bool) -> String {
     let provider = wire.name();
@@ -25,7 +25,7 @@ pub(super) fn yaml(wire: Wire, url: &str, stream: bool) -> String {
     )
 }
 
-async fn run(config: &Config, setup: Setup, task: &str) -> Box<SessionEnd> {
+pub(super) async fn run(config: &Config, setup: Setup, task: &str) -> Box<SessionEnd> {
     let runtime = Runtime::start(config, setup).expect("a runtime");
     let task = Task::new(task, config.auth.default_principal.clone());
     let ended = runtime.open(task).await.expect("begun").ended().await.expect("durable");
