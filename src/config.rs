@@ -11,6 +11,7 @@
 mod agents;
 mod effective;
 mod env;
+mod mcp;
 mod models;
 mod otel;
 mod reader;
@@ -33,6 +34,7 @@ use std::{
 };
 
 use self::{reader::Reader, secret::Vault};
+use crate::tool::mcp::Settings;
 
 pub use self::{
     agents::{Agent, Builtin, Model, Provider, Script, Tool},
@@ -68,6 +70,8 @@ pub struct Config {
     pub models: BTreeMap<String, Model>,
     /// By the name that models call.
     pub tools: BTreeMap<String, Tool>,
+    /// MCP servers, by name.
+    pub mcp_servers: BTreeMap<String, Settings>,
     /// For model calls.
     pub llm_retry_policy: RetryPolicy,
     /// For tool calls whose effect allows it.
@@ -159,6 +163,12 @@ impl Config {
         for name in self.models.keys().filter(|name| !self.agents.values().any(|agent| agent.model == **name)) {
             hints.push(format!("models.{name}: no agent uses it"));
         }
+        for (name, server) in &self.mcp_servers {
+            let used = |tool: &String| tool.starts_with(&server.prefix);
+            if !self.agents.values().any(|agent| agent.tools.iter().any(used)) {
+                hints.push(format!("mcp_servers.{name}: no agent uses it"));
+            }
+        }
         if self.store == Store::Memory {
             hints.push("store.kind: memory forgets every session at a restart".to_owned());
         }
@@ -187,15 +197,18 @@ fn read(
 fn sections(reader: &Reader, root: &tree::Node, vault: Vault<'_>) -> Config {
     let root = reader.root(root);
     let otel = otel::Otel { env: vault.env, reader };
+    let mcp_servers = mcp::read_servers(&root, vault);
+    let prefixes: Vec<_> = mcp_servers.values().map(|server| server.prefix.clone()).collect();
     let models = models::read_models(&root, vault);
     Config {
-        agents: agents::read_agents(&root, &models, vault.folder),
+        agents: agents::read_agents(&root, &models, &prefixes, vault.folder),
         models,
         tools: agents::read_tools(&root),
+        mcp_servers,
         llm_retry_policy: resilience::read_retry(&root.section("llm_retry_policy"), RetryPolicy::llm()),
         tool_retry_policy: resilience::read_retry(&root.section("tool_retry_policy"), RetryPolicy::tool()),
         circuit_breaker: resilience::read_breaker(&root.section("circuit_breaker")),
-        rate_limits: resilience::read_rate_limits(&root.section("rate_limits"), &root.names("tools")),
+        rate_limits: resilience::read_rate_limits(&root.section("rate_limits"), &root.names("tools"), &prefixes),
         store: service::read_store(&root.section("store")),
         server: service::read_server(&root.section("server")),
         auth: service::read_auth(&root.section("auth")),
@@ -229,6 +242,11 @@ mod tests {
                 "agents"
                     | "models"
                     | "tools"
+                    | "mcp_servers"
+                    | "mcp_servers.*.env"
+                    | "mcp_servers.*.headers"
+                    | "mcp_servers.*.pin"
+                    | "mcp_servers.*.overrides"
                     | "rate_limits.tools"
                     | "models.*.headers"
                     | "telemetry.otlp.headers"
@@ -289,6 +307,7 @@ mod tests {
         all.auth.default_principal.attributes.clear();
         all.models.retain(|name, _| name == "bank");
         all.models.values_mut().for_each(|model| model.prices = None);
+        all.mcp_servers.clear();
         for agent in all.agents.values_mut() {
             (agent.prompt_version, agent.fallback, agent.output_schema) = (None, None, None);
             agent.limits.cost_limit = None;

@@ -141,8 +141,8 @@ impl Policy {
     /// Runs a tool inside its operation `call`.
     pub async fn call_tool(&self, log: &SessionLog, call: SpanId, input: &ToolInput) -> ToolVerdict {
         let spec = input.tool.spec();
-        let (circuit, slots) = (spec.circuit_id(), self.slots.of(spec));
-        let exchange = ToolExchange { log, call, circuit, slots, input };
+        let (circuit, upstream, slots) = (spec.circuit_id(), spec.upstream_id(), self.slots.of(spec));
+        let exchange = ToolExchange { log, call, circuit, upstream, slots, input };
         let Attempts { result, made } = attempts(self, &self.tool_retry, log, &exchange).await;
         let outcome = match &result {
             Ok(_) => ToolOutcome::Ok,
@@ -170,7 +170,10 @@ impl Policy {
     /// there are no tools at all.
     pub fn all_unavailable<'a>(&self, tools: impl IntoIterator<Item = &'a ToolSpec>) -> bool {
         let mut tools = tools.into_iter().peekable();
-        tools.peek().is_some() && tools.all(|tool| self.circuits.is_open(&tool.circuit_id()))
+        let closed = |tool: &ToolSpec| {
+            [Some(tool.circuit_id()), tool.upstream_id()].iter().flatten().any(|id| self.circuits.is_open(id))
+        };
+        tools.peek().is_some() && tools.all(closed)
     }
 }
 
@@ -230,6 +233,7 @@ struct ToolExchange<'a> {
     log: &'a SessionLog,
     call: SpanId,
     circuit: CircuitId,
+    upstream: Option<CircuitId>,
     slots: Option<Arc<Semaphore>>,
     input: &'a ToolInput,
 }
@@ -239,6 +243,10 @@ impl Exchange for ToolExchange<'_> {
 
     fn circuit(&self) -> &CircuitId {
         &self.circuit
+    }
+
+    fn upstream(&self) -> Option<&CircuitId> {
+        self.upstream.as_ref()
     }
 
     fn effect(&self) -> Effect {

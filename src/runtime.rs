@@ -10,6 +10,7 @@ mod decide;
 mod diagnostics;
 mod exports;
 mod live;
+mod mcp;
 mod orphans;
 mod policy;
 mod quota;
@@ -19,9 +20,11 @@ mod retention;
 mod setup;
 mod signals;
 mod spawn;
+mod toolsets;
 mod waiting;
 
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -114,6 +117,7 @@ pub struct Runtime {
 
 struct Inner {
     agents: agents::Agents,
+    servers: mcp::Servers,
     /// Fallbacks that were not tried with the tool definitions of now.
     untested: Vec<Untested>,
     circuits: Circuits,
@@ -169,7 +173,8 @@ impl Runtime {
         let journal = Journal::new(writer, setup.clock.clone(), process);
         let system = SystemLog::begin(&journal);
         let policy = Arc::new(policy::build(config, &setup, &system, Arc::new(signals.feed().clone())));
-        let agents = agents::build(config, &setup.data_dir, &setup.own, &policy)?;
+        let servers = mcp::Servers::new(config, &system, &*store).map_err(Error::Store)?;
+        let agents = agents::build(config, &setup.data_dir, &setup.own, &policy, &servers)?;
         system.record(Fact::ProcessStarted {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             surface: setup.surface.to_owned(),
@@ -180,6 +185,7 @@ impl Runtime {
         let live = Live::new(usize::try_from(config.server.max_sessions).unwrap_or(usize::MAX));
         let inner = Inner {
             agents,
+            servers,
             untested,
             circuits: policy.circuits.clone(),
             primaries: policy.primaries.clone(),
@@ -199,6 +205,7 @@ impl Runtime {
         let runtime = Self { inner: Arc::new(inner) };
         runtime.keep_leases();
         runtime.keep_circuits();
+        runtime.keep_servers();
         Ok(runtime)
     }
 
@@ -217,8 +224,11 @@ impl Runtime {
         if let Some(fault) = inner.journal.writer().fault() {
             return Err(Refused::Journal(fault));
         }
+        if let Some(name) = inner.agents.meant(task.agent.as_deref()) {
+            self.tools_settled(name).await;
+        }
         let agent = inner.agents.find(task.agent.as_deref())?;
-        let task_type = inner.agents.task_type(agent, task.task_type)?;
+        let task_type = inner.agents.task_type(&agent, task.task_type)?;
         let place = inner.live.reserve()?;
         self.check_quota(&task.principal.id).await?;
         let id = SessionId::from_bytes(random(&*inner.entropy));
@@ -239,7 +249,7 @@ impl Runtime {
         if let Ok(Err(error)) = durable {
             return Err(Refused::Journal(error));
         }
-        let taken = Taken { agent: Arc::clone(agent), prompt, principal };
+        let taken = Taken { agent, prompt, principal };
         let handle = place.drive(self.clone(), log, taken);
         // One that is not durable yet waits with all others until the journal can write.
         if durable.is_ok() { Ok(handle) } else { Err(Refused::NotYetDurable { session: id }) }
@@ -285,9 +295,9 @@ impl Runtime {
         self.inner.signals.diagnostics()
     }
 
-    /// The agents by name.
-    pub fn agents(&self) -> impl Iterator<Item = &Agent> {
-        self.inner.agents.iter()
+    /// The agents by name, as sessions that begin now have them.
+    pub fn agents(&self) -> Arc<BTreeMap<String, Arc<Agent>>> {
+        self.inner.agents.current()
     }
 
     /// Whether new sessions can be taken and made durable.
@@ -329,6 +339,7 @@ impl Runtime {
         self.begin_drain();
         let (suspended, cut_off) = self.inner.live.settle(grace).await;
         let left = self.inner.live.left();
+        self.inner.servers.stop().await;
         self.inner.system.record(Fact::ProcessStopped { suspended: suspended as u64 });
         let written = self.inner.journal.writer().stop().await;
         for id in left {

@@ -7,6 +7,7 @@ pub mod arguments;
 pub mod bank;
 pub mod cap;
 pub mod function;
+pub mod mcp;
 pub mod overrides;
 pub mod registry;
 pub mod schema;

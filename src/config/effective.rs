@@ -3,6 +3,8 @@
 //! What it writes is a configuration again, but for secrets, which are `[secret]`. It must never
 //! expose one.
 
+mod mcp;
+
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
@@ -27,6 +29,7 @@ pub(super) fn yaml(config: &Config) -> String {
         "agents": named(&config.agents, agent),
         "models": named(&config.models, model),
         "tools": named(&config.tools, tool),
+        "mcp_servers": named(&config.mcp_servers, mcp::server),
         "llm_retry_policy": retry(&config.llm_retry_policy),
         "tool_retry_policy": retry(&config.tool_retry_policy),
         "circuit_breaker": breaker(&config.circuit_breaker),
@@ -47,8 +50,11 @@ pub(super) fn yaml(config: &Config) -> String {
 pub(super) fn fingerprint(config: &Config, name: &str) -> Option<String> {
     let chosen = config.agents.get(name)?;
     let tools: BTreeMap<_, _> = config.tools.iter().filter(|(name, _)| chosen.tools.contains(name)).collect();
-    let rates: BTreeMap<_, _> =
-        config.rate_limits.tools.iter().filter(|(name, _)| chosen.tools.contains(name)).collect();
+    let used = |prefix: &str| chosen.tools.iter().any(|name| name.starts_with(prefix));
+    let servers: BTreeMap<_, _> = config.mcp_servers.iter().filter(|(_, server)| used(&server.prefix)).collect();
+    let is_theirs = |name: &str| servers.values().any(|server| name.starts_with(&server.prefix));
+    let rates = config.rate_limits.tools.iter();
+    let rates: BTreeMap<_, _> = rates.filter(|(name, _)| chosen.tools.contains(name) || is_theirs(name)).collect();
     let rates = RateLimits {
         tools: rates.into_iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
         ..config.rate_limits.clone()
@@ -59,6 +65,7 @@ pub(super) fn fingerprint(config: &Config, name: &str) -> Option<String> {
         "model": config.models.get(&chosen.model).map(model),
         "fallback": chosen.fallback.as_ref().and_then(|name| config.models.get(name)).map(model),
         "tools": tools.into_iter().map(|(name, value)| (name.clone(), tool(value))).collect::<Map<_, _>>(),
+        "mcp_servers": servers.into_iter().map(|(name, value)| (name.clone(), mcp::server(value))).collect::<Map<_, _>>(),
         "llm_retry_policy": retry(&config.llm_retry_policy),
         "tool_retry_policy": retry(&config.tool_retry_policy),
         "circuit_breaker": breaker(&config.circuit_breaker),

@@ -174,7 +174,7 @@ fn usual_structured_output(provider: &Provider) -> StructuredOutput {
     if own { StructuredOutput::Native } else { StructuredOutput::Prompt }
 }
 
-fn base_url(node: &Node) -> Read<String> {
+pub(super) fn base_url(node: &Node) -> Read<String> {
     let right = "must be an http or https address such as https://api.example.com/v1";
     let text = scalar::text(node)?;
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
@@ -188,7 +188,7 @@ fn base_url(node: &Node) -> Read<String> {
 }
 
 /// What stands in a header must be one line of plain letters.
-fn header_value(secret: Sensitive<String>) -> Read<Sensitive<String>> {
+pub(super) fn header_value(secret: Sensitive<String>) -> Read<Sensitive<String>> {
     let fits = secret.expose().bytes().all(|byte| (0x20..0x7f).contains(&byte));
     if fits { Ok(secret) } else { Err("holds characters that no HTTP header may hold".to_owned()) }
 }

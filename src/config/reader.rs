@@ -139,6 +139,20 @@ impl<'a> Section<'a> {
 
     /// A list; one value twice is a mistake.
     pub(super) fn list<T: PartialEq>(&self, key: &'static str, read: impl Fn(&Node) -> Read<T>) -> Option<Vec<T>> {
+        self.items(key, read, |values, value| values.contains(value))
+    }
+
+    /// A list in which one value may stand twice, such as the words of a command.
+    pub(super) fn words<T>(&self, key: &'static str, read: impl Fn(&Node) -> Read<T>) -> Option<Vec<T>> {
+        self.items(key, read, |_, _| false)
+    }
+
+    fn items<T>(
+        &self,
+        key: &'static str,
+        read: impl Fn(&Node) -> Read<T>,
+        repeats: impl Fn(&[T], &T) -> bool,
+    ) -> Option<Vec<T>> {
         let (name, node) = self.find(key)?;
         let path = self.path_of(key);
         let Value::List(items) = &node.value else {
@@ -154,7 +168,7 @@ impl<'a> Section<'a> {
         let mut values = Vec::new();
         for (index, item) in items.iter().enumerate() {
             match read(item) {
-                Ok(value) if values.contains(&value) => {
+                Ok(value) if repeats(&values, &value) => {
                     self.reader.wrong(item.place.clone(), &format!("{path}[{index}]"), "stands here a second time");
                 }
                 Ok(value) => values.push(value),

@@ -236,14 +236,14 @@ pub(super) fn read_breaker(section: &Section<'_>) -> CircuitBreaker {
     }
 }
 
-pub(super) fn read_rate_limits(section: &Section<'_>, tools: &[String]) -> RateLimits {
+pub(super) fn read_rate_limits(section: &Section<'_>, tools: &[String], prefixes: &[String]) -> RateLimits {
     let sessions = section.get("sessions_per_user_per_hour", |node| {
         let unlimited = scalar::scalar(node, "").is_ok_and(|(text, _)| text == "unlimited");
         if unlimited { Ok(None) } else { scalar::whole(1..=1_000_000)(node).map(Some) }
     });
     let mut limits = BTreeMap::new();
     for (name, tool) in section.named("tools", tool_name) {
-        if !tools.contains(&name) {
+        if !tools.contains(&name) && !prefixes.iter().any(|prefix| name.starts_with(prefix)) {
             let names: Vec<&str> = tools.iter().map(String::as_str).collect();
             let hint = scalar::did_you_mean(&name, &names);
             tool.wrong_here(format!("is no tool under tools{hint}"));

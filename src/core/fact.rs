@@ -5,6 +5,7 @@
 
 mod call;
 mod confirmation;
+mod definition;
 mod fallback;
 mod limit;
 mod session;
@@ -17,6 +18,7 @@ pub use self::{
         ToolCallEnd,
     },
     confirmation::{ConfirmationEnd, ConfirmationRequest, Decision},
+    definition::DefinitionChange,
     fallback::FallbackCause,
     limit::{HandoverCause, Limit, RateLimit},
     session::{
@@ -39,6 +41,8 @@ pub const JOURNAL_VERSION: u32 = 1;
 /// The name of [`Fact::CircuitChanged`], to find those of earlier processes by.
 pub const CIRCUIT_CHANGED: &str = "circuit_changed";
 
+/// The name of [`Fact::ToolDefinitionChanged`], to find those of earlier processes by.
+pub const TOOL_DEFINITION_CHANGED: &str = "tool_definition_changed";
 /// The name of [`Fact::ModelChecked`], to find those of earlier processes by.
 pub const MODEL_CHECKED: &str = "model_checked";
 
@@ -221,6 +225,9 @@ pub enum Fact {
     SessionFinished(Box<SessionEnd>),
     /// System journal: a circuit breaker moved, or an operator switched it.
     CircuitChanged(Box<CircuitChange>),
+    /// System journal: a server's tool was seen for the first time, or is defined otherwise than
+    /// when it was last seen.
+    ToolDefinitionChanged(Box<DefinitionChange>),
     /// System journal: a model that has a fallback is given up for a while, or taken back.
     PrimaryChanged {
         /// The configured model.
@@ -286,6 +293,7 @@ impl Fact {
             Self::HandedOver { .. } => "handed_over",
             Self::SessionFinished(_) => "session_finished",
             Self::CircuitChanged(_) => CIRCUIT_CHANGED,
+            Self::ToolDefinitionChanged(_) => TOOL_DEFINITION_CHANGED,
             Self::PrimaryChanged { .. } => "primary_changed",
             Self::ModelChecked { .. } => MODEL_CHECKED,
             Self::ProcessStarted { .. } => "process_started",

@@ -130,6 +130,22 @@ impl FaultKind {
         }
     }
 
+    /// What it says of the way to the other side: whatever was answered came over it.
+    pub const fn link_health(self) -> Health {
+        match self {
+            Self::Timeout | Self::Connection | Self::Transport => Health::Failure,
+            Self::Overloaded
+            | Self::Server
+            | Self::Auth
+            | Self::Malformed
+            | Self::ContextTooLong
+            | Self::Refused
+            | Self::ToolError
+            | Self::RateLimited => Health::Success,
+            Self::Panic | Self::Internal | Self::CircuitOpen => Health::Ignored,
+        }
+    }
+
     /// Whether the request was surely not carried out, so that even an unsafe one may be sent
     /// again. A 503 does not prove that: a proxy also answers it after it lost the service.
     pub const fn surely_not_executed(self) -> bool {

@@ -88,6 +88,9 @@ pub struct ToolSpec {
     pub roles: Vec<String>,
     /// The circuit breaker that it shares with other tools; its own if none is named.
     pub circuit: Option<String>,
+    /// One more circuit breaker, of the server that it is reached through: it counts what breaks
+    /// on the way there, and nothing that the server answers.
+    pub upstream: Option<String>,
     /// Whether the tool's own word that it failed (`tool_error`) counts in its breaker.
     pub tool_error_trips: bool,
     /// Attempts that run at once in this process, by all sessions together; none is no limit.
@@ -112,6 +115,7 @@ impl ToolSpec {
             scopes: Vec::new(),
             roles: Vec::new(),
             circuit: None,
+            upstream: None,
             tool_error_trips: false,
             max_concurrent: None,
         }
@@ -166,6 +170,13 @@ impl ToolSpec {
         self
     }
 
+    /// Makes it share one more circuit breaker, with all that is reached through the same server.
+    #[must_use]
+    pub fn upstream(mut self, group: impl Into<String>) -> Self {
+        self.upstream = Some(group.into());
+        self
+    }
+
     /// Makes the tool's own word that it failed count in its breaker.
     #[must_use]
     pub const fn tool_error_trips(mut self) -> Self {
@@ -186,6 +197,11 @@ impl ToolSpec {
             Some(group) => CircuitId::group(group),
             None => CircuitId::tool(self.name()),
         }
+    }
+
+    /// The circuit breaker of the server that it is reached through, if there is one.
+    pub fn upstream_id(&self) -> Option<CircuitId> {
+        self.upstream.as_ref().map(CircuitId::group)
     }
 
     /// The name that the model calls.

@@ -59,6 +59,7 @@ pub fn transcript(entries: &[Entry], prompt: &Prompt) -> Vec<Exchange> {
             | Fact::SessionFinished(_)
             | Fact::ModelFallback { .. }
             | Fact::CircuitChanged(_)
+            | Fact::ToolDefinitionChanged(_)
             | Fact::PrimaryChanged { .. }
             | Fact::ModelChecked { .. }
             | Fact::ProcessStarted { .. }

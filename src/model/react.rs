@@ -15,9 +15,9 @@ use async_trait::async_trait;
 
 use self::{parse::parse, text::flatten};
 use crate::core::{
-    Fault, Model, ModelReply, ModelRequest,
+    Fault, Model, ModelReply, ModelRequest, Usage,
     fact::{CountedBy, ModelInfo},
-    port::{ModelCallInput, TraceContext},
+    port::{ModelCallInput, Progress, TraceContext},
 };
 
 /// The text at which the model stops.
@@ -79,8 +79,16 @@ impl Model for React {
 
     async fn call(&self, call: ModelCallInput<'_>) -> Result<ModelReply, Fault> {
         let request = flatten(call.request);
-        let reply = self.inner.call(ModelCallInput { request: &request, ..call }).await?;
-        Ok(if text::speaks_react(call.request) { read(reply, !call.request.tools.is_empty()) } else { reply })
+        if !text::speaks_react(call.request) {
+            return self.inner.call(ModelCallInput { request: &request, ..call }).await;
+        }
+        let progress = Untold(call.progress);
+        let reply = self.inner.call(ModelCallInput { request: &request, progress: &progress, ..call }).await?;
+        let reply = read(reply, !call.request.tools.is_empty());
+        if !reply.text.is_empty() {
+            call.progress.received(&reply.text, Usage { estimated: true, ..reply.usage });
+        }
+        Ok(reply)
     }
 
     fn counted_by(&self) -> CountedBy {
@@ -89,6 +97,17 @@ impl Model for React {
 
     async fn count(&self, request: &ModelRequest, trace: TraceContext) -> Option<u64> {
         self.inner.count(&flatten(request), trace).await
+    }
+}
+
+/// Tells what a reply costs while it comes, and nothing of its text: what of it is the answer, and
+/// whether it is made up, is known at its end.
+#[derive(Debug)]
+struct Untold<'a>(&'a dyn Progress);
+
+impl Progress for Untold<'_> {
+    fn received(&self, _: &str, charge: Usage) {
+        self.0.received("", charge);
     }
 }
 

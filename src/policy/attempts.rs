@@ -38,6 +38,11 @@ pub(super) trait Exchange {
     /// The breaker that guards it.
     fn circuit(&self) -> &CircuitId;
 
+    /// One more breaker, of the way to the other side.
+    fn upstream(&self) -> Option<&CircuitId> {
+        None
+    }
+
     /// What it changes.
     fn effect(&self) -> Effect;
 
@@ -80,14 +85,13 @@ pub(super) async fn attempts<E: Exchange>(
     circuits.earn_retry(circuit);
     let (mut made, mut wait, mut last) = (0, Duration::ZERO, None);
     loop {
-        let (admission, slot) = match enter(circuits, exchange).await {
+        let (admissions, slot) = match enter(circuits, exchange).await {
             Ok(entered) => entered,
             Err(refused) => return Attempts { result: Err(last.unwrap_or(refused)), made },
         };
         made += 1;
         let result = exchange.attempt(made, wait).await;
-        let health = result.as_ref().map_or_else(|fault| exchange.health(fault.kind), |_| Health::Success);
-        admission.settle(health);
+        admissions.settle(exchange, &result);
         drop(slot);
         let fault = match result {
             Ok(reply) => return Attempts { result: Ok(reply), made },
@@ -102,12 +106,34 @@ pub(super) async fn attempts<E: Exchange>(
     }
 }
 
-/// The breaker's word first: an open circuit is not waited for.
+/// The rights to make one attempt: of the breaker, and of the one on the way to the other side.
+struct Admissions<'a> {
+    own: Admission<'a>,
+    upstream: Option<Admission<'a>>,
+}
+
+impl Admissions<'_> {
+    /// Hands in what the attempt says of the other side, and of the way there.
+    fn settle<E: Exchange>(self, exchange: &E, result: &Result<E::Reply, Fault>) {
+        let kind = result.as_ref().err().map(|fault| fault.kind);
+        self.own.settle(kind.map_or(Health::Success, |kind| exchange.health(kind)));
+        if let Some(upstream) = self.upstream {
+            upstream.settle(kind.map_or(Health::Success, FaultKind::link_health));
+        }
+    }
+}
+
+/// The breakers' word first: an open circuit is not waited for.
 async fn enter<'a, E: Exchange>(
     circuits: &'a Circuits,
     exchange: &'a E,
-) -> Result<(Admission<'a>, Option<SemaphorePermit<'a>>), Fault> {
-    let admit = || circuits.admit(exchange.circuit(), exchange.timeout() + SLACK).map_err(fault);
+) -> Result<(Admissions<'a>, Option<SemaphorePermit<'a>>), Fault> {
+    let hold = exchange.timeout() + SLACK;
+    let admit = || {
+        let own = circuits.admit(exchange.circuit(), hold).map_err(fault)?;
+        let upstream = exchange.upstream().map(|circuit| circuits.admit(circuit, hold).map_err(fault)).transpose()?;
+        Ok(Admissions { own, upstream })
+    };
     let admission = admit()?;
     let Some(slots) = exchange.slots() else { return Ok((admission, None)) };
     if let Ok(slot) = slots.try_acquire() {
@@ -134,13 +160,16 @@ impl Policy {
         let left = log.read(|state| state.time_left(log.now()));
         match rules.decide(made, fault, exchange.effect(), left, self.random()) {
             // An open circuit lets no attempt through after the wait either.
-            Decision::Wait(wait)
-                if !self.circuits.is_open(exchange.circuit()) && self.circuits.spend_retry(exchange.circuit()) =>
-            {
+            Decision::Wait(wait) if !self.closed_to(exchange) && self.circuits.spend_retry(exchange.circuit()) => {
                 Some(wait)
             }
             Decision::Wait(_) | Decision::GiveUp(_) => None,
         }
+    }
+
+    /// Whether an open circuit lets no attempt through.
+    fn closed_to<E: Exchange>(&self, exchange: &E) -> bool {
+        [Some(exchange.circuit()), exchange.upstream()].into_iter().flatten().any(|id| self.circuits.is_open(id))
     }
 
     /// A number from 0 up to 1.

@@ -5,7 +5,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -68,7 +68,10 @@ pub struct Standing {
 
 struct Inner {
     system: SystemLog,
-    circuits: BTreeMap<CircuitId, Mutex<Guarded>>,
+    rules: Rules,
+    circuits: RwLock<BTreeMap<CircuitId, Arc<Mutex<Guarded>>>>,
+    /// How earlier processes left those that this one has not asked for yet.
+    left: Mutex<BTreeMap<CircuitId, CircuitChange>>,
     /// Told when a breaker has a new next move.
     moved: Notify,
 }
@@ -91,13 +94,36 @@ pub(super) struct Admission<'a> {
 impl Circuits {
     /// Closed breakers for these; attempts at anything else go through uncounted.
     pub fn new(system: SystemLog, rules: &Rules, circuits: impl IntoIterator<Item = CircuitId>) -> Self {
-        let now = system.now();
-        let guarded = |id| {
-            let guarded = Guarded { breaker: Breaker::new(rules.clone()), retries: Budget::new(now), by: None };
-            (id, Mutex::new(guarded))
+        let inner = Inner {
+            system,
+            rules: rules.clone(),
+            circuits: RwLock::default(),
+            left: Mutex::default(),
+            moved: Notify::new(),
         };
-        let circuits = circuits.into_iter().map(guarded).collect();
-        Self { inner: Arc::new(Inner { system, circuits, moved: Notify::new() }) }
+        let made = Self { inner: Arc::new(inner) };
+        made.declare(circuits);
+        made
+    }
+
+    /// Adds breakers that are asked for later: closed, or as an earlier process left them. Those
+    /// that there are stay as they are.
+    pub fn declare(&self, circuits: impl IntoIterator<Item = CircuitId>) {
+        let now = self.inner.system.now();
+        for circuit in circuits {
+            let mut known = self.inner.circuits.write().unwrap_or_else(PoisonError::into_inner);
+            if known.contains_key(&circuit) {
+                continue;
+            }
+            let guarded =
+                Guarded { breaker: Breaker::new(self.inner.rules.clone()), retries: Budget::new(now), by: None };
+            known.insert(circuit.clone(), Arc::new(Mutex::new(guarded)));
+            drop(known);
+            let left = self.inner.left.lock().unwrap_or_else(PoisonError::into_inner).remove(&circuit);
+            if let Some(change) = left {
+                self.take_over(&change);
+            }
+        }
     }
 
     /// Takes over how earlier processes left the breakers: the last change of each counts.
@@ -105,22 +131,25 @@ impl Circuits {
         let mut last = BTreeMap::new();
         for entry in earlier {
             if let Fact::CircuitChanged(change) = &entry.fact {
-                last.insert(&change.circuit, change);
+                last.insert(change.circuit.clone(), (**change).clone());
             }
         }
         for (circuit, change) in last {
-            let left = Move {
-                from: change.from,
-                to: change.to,
-                cause: change.cause,
-                forced: change.forced,
-                until: change.until,
-            };
-            self.change(circuit, |guarded, now| {
-                guarded.by.clone_from(&change.by);
-                guarded.breaker.restore(left, now);
-            });
+            if self.find(&circuit).is_some() {
+                self.take_over(&change);
+            } else {
+                self.inner.left.lock().unwrap_or_else(PoisonError::into_inner).insert(circuit, change);
+            }
         }
+    }
+
+    fn take_over(&self, change: &CircuitChange) {
+        let left =
+            Move { from: change.from, to: change.to, cause: change.cause, forced: change.forced, until: change.until };
+        self.change(&change.circuit, |guarded, now| {
+            guarded.by.clone_from(&change.by);
+            guarded.breaker.restore(left, now);
+        });
     }
 
     /// Does what an operator asks for; nothing if there is no such breaker.
@@ -142,7 +171,7 @@ impl Circuits {
 
     /// How all of them stand, by kind and name.
     pub fn standings(&self) -> Vec<Standing> {
-        self.inner.circuits.keys().filter_map(|circuit| self.standing(circuit)).collect()
+        self.names().iter().filter_map(|circuit| self.standing(circuit)).collect()
     }
 
     /// How one stands now; nothing if there is no such breaker.
@@ -184,13 +213,22 @@ impl Circuits {
     }
 
     fn next_move(&self) -> Option<Timestamp> {
-        self.inner.circuits.values().filter_map(|circuit| lock(circuit).breaker.next_move()).min()
+        let known = self.inner.circuits.read().unwrap_or_else(PoisonError::into_inner);
+        known.values().filter_map(|circuit| lock(circuit).breaker.next_move()).min()
     }
 
     fn advance(&self) {
-        for circuit in self.inner.circuits.keys() {
-            self.change(circuit, |guarded, now| guarded.breaker.advance(now));
+        for circuit in self.names() {
+            self.change(&circuit, |guarded, now| guarded.breaker.advance(now));
         }
+    }
+
+    fn names(&self) -> Vec<CircuitId> {
+        self.inner.circuits.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
+    }
+
+    fn find(&self, circuit: &CircuitId) -> Option<Arc<Mutex<Guarded>>> {
+        self.inner.circuits.read().unwrap_or_else(PoisonError::into_inner).get(circuit).cloned()
     }
 
     /// Asks for one attempt that takes `hold` at the longest.
@@ -201,20 +239,21 @@ impl Circuits {
 
     /// A call begins, which earns a part of a retry.
     pub(super) fn earn_retry(&self, circuit: &CircuitId) {
-        if let Some(circuit) = self.inner.circuits.get(circuit) {
-            lock(circuit).retries.earn();
+        if let Some(circuit) = self.find(circuit) {
+            lock(&circuit).retries.earn();
         }
     }
 
     /// Spends a retry, if there is one left.
     pub(super) fn spend_retry(&self, circuit: &CircuitId) -> bool {
         let now = self.inner.system.now();
-        self.inner.circuits.get(circuit).is_none_or(|circuit| lock(circuit).retries.spend(now))
+        self.find(circuit).is_none_or(|circuit| lock(&circuit).retries.spend(now))
     }
 
     /// Changes one breaker and records its moves, all under its lock.
     fn change<R>(&self, circuit: &CircuitId, change: impl FnOnce(&mut Guarded, Timestamp) -> R) -> Option<R> {
-        let mut guarded = lock(self.inner.circuits.get(circuit)?);
+        let circuit_lock = self.find(circuit)?;
+        let mut guarded = lock(&circuit_lock);
         let before = guarded.breaker.next_move();
         let result = change(&mut guarded, self.inner.system.now());
         for step in guarded.breaker.take_moves() {

@@ -3,17 +3,17 @@
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, PoisonError, RwLock},
 };
 
-use super::{Own, OwnTool, Refused, SystemClock};
+use super::{Own, OwnTool, Refused, SystemClock, mcp::Servers, toolsets::Toolsets};
 use crate::{
     config::{self, Config},
-    core::{Model, Tool, fact::ModelInfo},
+    core::{Model, Tool, circuit::CircuitId, fact::ModelInfo},
     model::{self, Anthropic, Counting, OpenAi, Prompted, React, Scripted, StructuredOutput, react::ToolCalling},
     policy::Policy,
     session::{Agent, Fallback},
-    tool::{self, Bank, Overrides, Registration, Registry},
+    tool::{self, Bank, Overrides, Registration, ToolSet},
 };
 
 /// The file of the demo bank inside the data folder.
@@ -75,43 +75,70 @@ pub enum Error {
 
 /// The agents by name.
 pub(super) struct Agents {
-    by_name: BTreeMap<String, Arc<Agent>>,
+    /// As sessions that begin now have them.
+    current: RwLock<Arc<BTreeMap<String, Arc<Agent>>>>,
     default: Option<String>,
+    toolsets: Toolsets,
 }
 
 /// Builds everything that the configured agents need.
-pub(super) fn build(config: &Config, data_dir: &Path, own: &Own, policy: &Arc<Policy>) -> Result<Agents, Error> {
+pub(super) fn build(
+    config: &Config,
+    data_dir: &Path,
+    own: &Own,
+    policy: &Arc<Policy>,
+    servers: &Servers,
+) -> Result<Agents, Error> {
     check_own(config, own)?;
-    let registry = registry(config, data_dir, own)?;
+    let wanted = config.agents.iter().map(|(name, agent)| {
+        let names = agent.tools.iter().map(String::as_str).chain(own.tools_of(name));
+        (name.clone(), names.map(str::to_owned).collect())
+    });
+    let toolsets = Toolsets::new(fixed_tools(config, data_dir, own), wanted.collect());
     let models = build_models(config)?;
-    let mut by_name = BTreeMap::new();
+    let mut agents = BTreeMap::new();
+    let offered = toolsets.now(servers)?;
     for (name, agent) in &config.agents {
-        let model = |name: &String| {
-            let configured = config.models.get(name).expect("the configuration checks that models are declared");
-            (own.model(name).unwrap_or(&models[name]).clone(), configured.timeout)
-        };
-        let (own_model, model_timeout) = model(&agent.model);
-        let fallback = agent.fallback.as_ref().map(model).map(|(model, timeout)| Fallback { model, timeout });
-        let agent = Agent {
-            name: name.clone(),
-            system_prompt: agent.system_prompt.as_str().into(),
-            prompt_version: agent.prompt_version.clone(),
-            language: agent.language,
-            limits: agent.limits.clone(),
-            model: own_model,
-            model_timeout,
-            fallback,
-            tools: registry.subset(agent.tools.iter().map(String::as_str).chain(own.tools_of(name)))?,
-            policy: policy.clone(),
-            output_schema: agent.output_schema.clone().map(Arc::new),
-            task_types: agent.task_types.clone(),
-            default_task_type: agent.default_task_type().to_owned(),
-            fingerprint: config.agent_fingerprint(name).unwrap_or_default(),
-        };
+        let agent = build_agent(config, own, &models, policy, name, agent, offered.of(name)?);
         check_prices(&agent)?;
-        by_name.insert(name.clone(), Arc::new(agent));
+        agents.insert(name.clone(), Arc::new(agent));
     }
-    Ok(Agents { by_name, default: config.default_agent().map(str::to_owned) })
+    drop(offered);
+    let current = RwLock::new(Arc::new(agents));
+    Ok(Agents { current, default: config.default_agent().map(str::to_owned), toolsets })
+}
+
+fn build_agent(
+    config: &Config,
+    own: &Own,
+    models: &BTreeMap<String, Arc<dyn Model>>,
+    policy: &Arc<Policy>,
+    name: &str,
+    agent: &config::Agent,
+    tools: ToolSet,
+) -> Agent {
+    let model = |name: &String| {
+        let configured = config.models.get(name).expect("the configuration checks that models are declared");
+        (own.model(name).unwrap_or(&models[name]).clone(), configured.timeout)
+    };
+    let (own_model, model_timeout) = model(&agent.model);
+    let fallback = agent.fallback.as_ref().map(model).map(|(model, timeout)| Fallback { model, timeout });
+    Agent {
+        name: name.to_owned(),
+        system_prompt: agent.system_prompt.as_str().into(),
+        prompt_version: agent.prompt_version.clone(),
+        language: agent.language,
+        limits: agent.limits.clone(),
+        model: own_model,
+        model_timeout,
+        fallback,
+        tools,
+        policy: policy.clone(),
+        output_schema: agent.output_schema.clone().map(Arc::new),
+        task_types: agent.task_types.clone(),
+        default_task_type: agent.default_task_type().to_owned(),
+        fingerprint: config.agent_fingerprint(name).unwrap_or_default(),
+    }
 }
 
 /// The configuration checks its own models; one that the program brings along has prices of its own.
@@ -187,11 +214,12 @@ fn build_scripted(name: &str, info: ModelInfo, script: &config::Script) -> Resul
     Scripted::from_yaml(info, &text).map_err(|source| Error::Script { model: name.to_owned(), source })
 }
 
-fn registry(config: &Config, data_dir: &Path, own: &Own) -> Result<Registry, Error> {
+/// The tools that are there whatever any server lists.
+fn fixed_tools(config: &Config, data_dir: &Path, own: &Own) -> Vec<Registration> {
     let bank = Bank::at(data_dir.join(BANK_FILE));
-    let registrations = config.tools.iter().map(|(name, tool)| Registration::new(build_tool(&bank, name, tool)));
+    let configured = config.tools.iter().map(|(name, tool)| Registration::new(build_tool(&bank, name, tool)));
     let own = own.tools.iter().map(|OwnTool { registration, .. }| registration.clone());
-    Ok(Registry::new(registrations.chain(own).collect())?)
+    configured.chain(own).collect()
 }
 
 fn build_tool(bank: &Bank, name: &str, config: &config::Tool) -> Arc<dyn Tool> {
@@ -214,16 +242,46 @@ fn build_tool(bank: &Bank, name: &str, config: &config::Tool) -> Arc<dyn Tool> {
 }
 
 impl Agents {
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Agent> {
-        self.by_name.values().map(|agent| &**agent)
+    /// The agents as sessions that begin now have them.
+    pub(super) fn current(&self) -> Arc<BTreeMap<String, Arc<Agent>>> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether an agent asks for tools whose names begin so.
+    pub(super) fn uses(&self, agent: &str, prefix: &str) -> bool {
+        self.toolsets.uses(agent, prefix)
+    }
+
+    /// The name of the agent that is meant: this one, or the only one where none is named.
+    pub(super) fn meant<'a>(&'a self, name: Option<&'a str>) -> Option<&'a str> {
+        name.or(self.default.as_deref())
+    }
+
+    /// Gives the agents the tools that the servers list now; `declare` is told their names and
+    /// breakers before anybody can call them.
+    pub(super) fn refresh(&self, servers: &Servers, declare: impl FnOnce(Vec<String>, Vec<CircuitId>)) {
+        let refreshed = self.toolsets.if_changed(servers, |offered| {
+            let with = |(name, agent): (&String, &Arc<Agent>)| {
+                Ok((name.clone(), Arc::new(Agent { tools: offered.of(name)?, ..Agent::clone(agent) })))
+            };
+            let agents: BTreeMap<_, _> = self.current().iter().map(with).collect::<Result<_, tool::Error>>()?;
+            let names: Vec<String> = agents.values().flat_map(|agent| agent.tools.names()).map(str::to_owned).collect();
+            let specs = agents.values().flat_map(|agent| agent.tools.names().filter_map(|name| agent.tools.spec(name)));
+            declare(names, specs.flat_map(|spec| [Some(spec.circuit_id()), spec.upstream_id()]).flatten().collect());
+            *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(agents);
+            Ok(())
+        });
+        if let Err(error) = refreshed {
+            tracing::warn!(target: "glassbox", %error, "the agents keep the tools that they had");
+        }
     }
 
     /// The agent of this name, or the only one where none is named.
-    pub(super) fn find(&self, name: Option<&str>) -> Result<&Arc<Agent>, Refused> {
-        let wanted = name.or(self.default.as_deref());
-        wanted.and_then(|name| self.by_name.get(name)).ok_or_else(|| Refused::UnknownAgent {
+    pub(super) fn find(&self, name: Option<&str>) -> Result<Arc<Agent>, Refused> {
+        let current = self.current();
+        self.meant(name).and_then(|name| current.get(name)).cloned().ok_or_else(|| Refused::UnknownAgent {
             given: name.unwrap_or_default().to_owned(),
-            declared: self.by_name.keys().cloned().collect(),
+            declared: current.keys().cloned().collect(),
         })
     }
 

@@ -55,8 +55,11 @@ impl Runtime {
     /// # Errors
     /// Where the results cannot be recorded.
     pub async fn check_models(&self) -> Result<Vec<ModelCheck>, StoreError> {
+        for name in self.inner.agents.current().keys() {
+            self.tools_settled(name).await;
+        }
         let mut checks = Vec::new();
-        for agent in self.inner.agents.iter() {
+        for agent in self.inner.agents.current().values() {
             let own = (&agent.model, agent.model_timeout, false);
             let fallback = agent.fallback.as_ref().map(|fallback| (&fallback.model, fallback.timeout, true));
             for (model, timeout, fallback) in [Some(own), fallback].into_iter().flatten() {
@@ -121,7 +124,9 @@ impl Runtime {
 /// # Errors
 /// Where the store cannot be read.
 pub(super) fn untested(agents: &Agents, store: &dyn Store) -> Result<Vec<Untested>, StoreError> {
-    let with_fallback: Vec<_> = agents.iter().filter_map(|agent| Some((agent, agent.fallback.as_ref()?))).collect();
+    let agents = agents.current();
+    let with_fallback: Vec<_> =
+        agents.values().filter_map(|agent| Some((&**agent, agent.fallback.as_ref()?))).collect();
     if with_fallback.is_empty() {
         return Ok(Vec::new());
     }

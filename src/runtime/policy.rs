@@ -23,7 +23,8 @@ pub(super) fn circuits(config: &Config, own: &Own) -> BTreeSet<CircuitId> {
         None => CircuitId::tool(name),
     });
     let own = own.tools.iter().map(|own| own.registration.tool.spec().circuit_id());
-    configured.chain(own).chain(config.models.keys().map(CircuitId::model)).collect()
+    let servers = config.mcp_servers.keys().map(|name| CircuitId::group(format!("mcp:{name}")));
+    configured.chain(own).chain(servers).chain(config.models.keys().map(CircuitId::model)).collect()
 }
 
 /// The models that have a fallback, each with it, agent by agent.

@@ -109,6 +109,7 @@ impl Runtime {
         if log.read(|state| state.status().is_some_and(SessionStatus::is_final)) {
             return Err(NotResumed::Ended(id));
         }
+        self.tools_settled(&started.agent).await;
         let agent = self.inner.agents.find(Some(&started.agent));
         let agent = agent.map_err(|_| NotResumed::NoAgent { session: id, agent: started.agent.clone() })?;
         let store = self.inner.store.clone();
@@ -119,7 +120,7 @@ impl Runtime {
             .map_err(|source| NotResumed::Prompt { session: id, source })?;
         self.inner.signals.adopt(&entries);
         let principal = Arc::new(started.principal);
-        Ok((log, Taken { agent: Arc::clone(agent), prompt, principal }))
+        Ok((log, Taken { agent, prompt, principal }))
     }
 
     /// Sessions that have not ended and that nobody drives, oldest first.

@@ -149,6 +149,7 @@ fn texts_of(fact: &Fact) -> [Option<BlobHash>; 4] {
         | Fact::AnswerChecked { .. }
         | Fact::HandedOver { .. }
         | Fact::SessionFinished(_)
+        | Fact::ToolDefinitionChanged(_)
         | Fact::ProcessStarted { .. }
         | Fact::ProcessStopped { .. }
         | Fact::SessionsErased { .. }

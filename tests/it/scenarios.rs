@@ -252,6 +252,7 @@ fn line(fact: &Fact) -> String {
             let reason = end.reason.map_or(String::new(), |reason| format!(" {reason}"));
             format!("session_finished {}{reason} steps={}", end.status, end.steps)
         }
+        Fact::ToolDefinitionChanged(change) => format!("tool_definition_changed {} {}", change.server, change.tool),
         Fact::ProcessStarted { .. } => "process_started".into(),
         Fact::ProcessStopped { .. } => "process_stopped".into(),
         Fact::SessionsErased { .. } => "sessions_erased".into(),

@@ -120,10 +120,10 @@ pub(super) struct FaultSpec {
     status: Option<u16>,
     detail: Option<String>,
     retry_after: Option<Wait>,
-    /// Pieces of the text that come before it strikes; none, if left out.
-    pub(super) after: Option<usize>,
     /// What a reply that was cut off in the middle is charged with.
     usage: Option<UsageSpec>,
+    /// Pieces of the text that come before it strikes; none, if left out.
+    pub(super) after: Option<usize>,
     /// How often it strikes in one session; always, if left out.
     pub(super) times: Option<u32>,
 }

@@ -108,6 +108,7 @@ fn write_fact(hash: &KeyedHash, open: Option<&Open<Identity>>, session: SessionI
         | Fact::ToolCallStarted { .. }
         | Fact::ToolAttemptFinished { .. }
         | Fact::CircuitChanged(_)
+        | Fact::ToolDefinitionChanged(_)
         | Fact::PrimaryChanged { .. }
         | Fact::ModelChecked { .. }
         | Fact::ProcessStarted { .. }

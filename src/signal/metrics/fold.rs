@@ -68,6 +68,7 @@ fn count_fact(series: &Series, open: Option<&Open<Arc<SessionSeries>>>, entry: &
         | Fact::ContextCompacted { .. }
         | Fact::AnswerChecked { .. }
         | Fact::HandedOver { .. }
+        | Fact::ToolDefinitionChanged(_)
         | Fact::ModelChecked { .. }
         | Fact::ProcessStarted { .. }
         | Fact::ProcessStopped { .. } => {}

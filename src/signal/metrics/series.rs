@@ -1,8 +1,12 @@
 //! The series of every declared agent, tool and model, born at zero, with their handles at hand.
 //!
-//! It must never make a label of anything but configuration and closed sets.
+//! It must never make a label of anything but configuration, closed sets, and the names of the
+//! tools that configured servers offer, as many as a bound allows.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{Arc, PoisonError, RwLock},
+};
 
 use prometheus::{
     Counter, CounterVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec,
@@ -26,6 +30,12 @@ use crate::{
 
 /// The operation of every model call, in the word of the GenAI conventions.
 const CHAT: &str = "chat";
+
+/// Tools that have series of their own at the most; further ones, of servers that think of new
+/// names again and again, are counted as unknown.
+const MOST_TOOLS: usize = 2000;
+/// Breakers that have series of their own at the most.
+const MOST_CIRCUITS: usize = 4000;
 
 /// Every sort of store error.
 pub(super) const STORE_ERRORS: [StoreErrorKind; 6] = [
@@ -61,10 +71,11 @@ impl Verdict {
 pub(super) struct Series {
     families: Families,
     sessions: HashMap<String, HashMap<String, Arc<SessionSeries>>>,
-    tools: HashMap<String, Arc<ToolSeries>>,
+    /// May grow, by the names that servers give their tools.
+    tools: RwLock<HashMap<String, Arc<ToolSeries>>>,
     unknown_tool: Arc<ToolSeries>,
     models: HashMap<String, Arc<ModelSeries>>,
-    circuits: HashMap<CircuitId, [CircuitSeries; 3]>,
+    circuits: RwLock<HashMap<CircuitId, [CircuitSeries; 3]>>,
     pub(super) sessions_active: IntGauge,
     pub(super) fallbacks: Fallbacks,
 }
@@ -140,7 +151,6 @@ impl Series {
                 of_agent.insert(task_type.clone(), Arc::new(families.session(agent, task_type)));
             }
         }
-        let tools = labels.tools.iter().map(|tool| (tool.clone(), Arc::new(families.tool(tool)))).collect();
         let models = labels.models.iter().map(|(name, provider, request_model)| {
             (name.clone(), Arc::new(families.model(name, provider, request_model)))
         });
@@ -154,11 +164,25 @@ impl Series {
         for limit in RateLimit::ALL {
             families.rate_limited.with_label_values(&[limit.label()]);
         }
-        let circuits = labels.circuits.iter().map(|circuit| (circuit.clone(), families.circuit(circuit))).collect();
         let unknown_tool = Arc::new(families.tool(UNKNOWN));
         let sessions_active = gauge(registry, &c::SESSIONS_ACTIVE)?;
+        let (tools, circuits) = (RwLock::default(), RwLock::default());
         let fallbacks = Fallbacks::new(registry, labels)?;
-        Ok(Self { families, sessions, tools, unknown_tool, models, circuits, sessions_active, fallbacks })
+        let series = Self { families, sessions, tools, unknown_tool, models, circuits, sessions_active, fallbacks };
+        series.declare(&labels.tools, &labels.circuits);
+        Ok(series)
+    }
+
+    /// Gives birth at zero to the series of tools and breakers that have none yet.
+    pub(super) fn declare(&self, tools: &[String], circuits: &[CircuitId]) {
+        let mut known = self.tools.write().unwrap_or_else(PoisonError::into_inner);
+        for tool in tools.iter().take(MOST_TOOLS.saturating_sub(known.len())) {
+            known.entry(tool.clone()).or_insert_with(|| Arc::new(self.families.tool(tool)));
+        }
+        let mut known = self.circuits.write().unwrap_or_else(PoisonError::into_inner);
+        for circuit in circuits.iter().take(MOST_CIRCUITS.saturating_sub(known.len())) {
+            known.entry(circuit.clone()).or_insert_with(|| self.families.circuit(circuit));
+        }
     }
 
     /// The series of an agent and task type; undeclared ones share `unknown`.
@@ -173,8 +197,9 @@ impl Series {
     }
 
     /// The series of a tool, or of `unknown`.
-    pub(super) fn tool(&self, tool: Option<&str>) -> &ToolSeries {
-        tool.and_then(|name| self.tools.get(name)).unwrap_or(&self.unknown_tool)
+    pub(super) fn tool(&self, tool: Option<&str>) -> Arc<ToolSeries> {
+        let known = self.tools.read().unwrap_or_else(PoisonError::into_inner);
+        tool.and_then(|name| known.get(name)).unwrap_or(&self.unknown_tool).clone()
     }
 
     /// The series of a model; one that is no longer configured becomes `unknown`.
@@ -191,7 +216,8 @@ impl Series {
 
     /// Shows how a breaker stands now; one that is no longer configured has no series.
     pub(super) fn circuit(&self, change: &CircuitChange) {
-        for series in self.circuits.get(&change.circuit).into_iter().flatten() {
+        let known = self.circuits.read().unwrap_or_else(PoisonError::into_inner);
+        for series in known.get(&change.circuit).into_iter().flatten() {
             let is_new = series.state == change.to;
             series.now.set(i64::from(is_new));
             series.moves.inc_by(u64::from(is_new));

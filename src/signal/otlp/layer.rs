@@ -14,8 +14,9 @@ use tracing_subscriber::{Layer, filter::filter_fn, registry::LookupSpan};
 use super::lane::Lane;
 use crate::signal::spans::cap_strings;
 
-/// Crates that sending spans goes through: a span of theirs would beget the next.
-const INTERNALS: [&str; 6] = ["h2", "hyper", "hyper_util", "tonic", "reqwest", "tower"];
+/// Crates that sending spans goes through, where a span would beget the next; and the MCP client,
+/// whose only span is that of a connection, which belongs to no session.
+const INTERNALS: [&str; 7] = ["h2", "hyper", "hyper_util", "tonic", "reqwest", "rmcp", "tower"];
 
 /// The processor that gives the provider's spans to the lane.
 #[derive(Debug)]

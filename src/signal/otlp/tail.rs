@@ -70,6 +70,7 @@ impl Tail {
             | Fact::AnswerChecked { .. }
             | Fact::ModelFallback { .. }
             | Fact::CircuitChanged(_)
+            | Fact::ToolDefinitionChanged(_)
             | Fact::PrimaryChanged { .. }
             | Fact::ModelChecked { .. }
             | Fact::ProcessStarted { .. }

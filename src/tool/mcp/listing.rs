@@ -1,0 +1,120 @@
+//! What a server offers, as tools of ours: with safe names, closed schemas and the cautious rules
+//! that configuration did not loosen.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use rmcp::model::{Tool as RemoteTool, ToolAnnotations};
+use serde_json::Value;
+
+use super::{McpTool, Server, Settings, naming};
+use crate::{
+    core::{Effect, ToolDefinition, ToolSpec},
+    tool::{Overrides, Registration, Schema},
+};
+
+/// Tools of one server at the most; a server that offers more is cut off there.
+const MOST_TOOLS: usize = 500;
+/// Bytes of a description at the most.
+const DESCRIPTION_BYTES: usize = 8192;
+
+/// A tool as its server describes it, under the server's own name.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Offer {
+    /// The server's name, text and schema.
+    pub(super) definition: ToolDefinition,
+    /// What the server says that a call changes, if it says so.
+    pub(super) effect: Option<Effect>,
+}
+
+/// The tools of a list that configuration takes, each name once.
+pub(super) fn offers(settings: &Settings, tools: Vec<RemoteTool>) -> Vec<Offer> {
+    let mut seen = BTreeSet::new();
+    let taken =
+        |tool: &RemoteTool| settings.tools.as_ref().is_none_or(|allowed| allowed.iter().any(|name| *name == tool.name));
+    let mut offers: Vec<_> = tools.into_iter().filter(taken).filter(|tool| seen.insert(tool.name.clone())).collect();
+    offers.truncate(MOST_TOOLS);
+    offers.into_iter().map(offer).collect()
+}
+
+fn offer(tool: RemoteTool) -> Offer {
+    let description = tool.description.or(tool.title.map(Into::into)).unwrap_or_default();
+    let end = description.floor_char_boundary(DESCRIPTION_BYTES);
+    let definition = ToolDefinition {
+        name: tool.name.into_owned(),
+        description: description[..end].to_owned(),
+        input_schema: Value::Object((*tool.input_schema).clone()),
+    };
+    Offer { definition, effect: tool.annotations.as_ref().and_then(effect) }
+}
+
+/// What the hints say. Hints that contradict each other say nothing good.
+fn effect(hints: &ToolAnnotations) -> Option<Effect> {
+    let (reads, destroys) = (hints.read_only_hint == Some(true), hints.destructive_hint == Some(true));
+    match (reads, destroys, hints.idempotent_hint) {
+        (true, true, _) => Some(Effect::Unsafe),
+        (true, false, _) => Some(Effect::Read),
+        (false, _, Some(true)) => Some(Effect::Idempotent),
+        (false, _, Some(false)) => Some(Effect::Unsafe),
+        (false, _, None) => hints.read_only_hint.map(|_| Effect::Unsafe),
+    }
+}
+
+/// The tools that offers become; those whose schema cannot be used are left out, and said aloud.
+pub(super) fn registrations(server: &Arc<Server>, offers: &[Offer]) -> Vec<Registration> {
+    let settings = server.settings();
+    let names = naming::names(&settings.prefix, &offers.iter().map(|offer| offer.definition.name.clone()).collect());
+    offers.iter().filter_map(|offer| registration(server, settings, &names, offer)).collect()
+}
+
+fn registration(
+    server: &Arc<Server>,
+    settings: &Settings,
+    names: &BTreeMap<String, String>,
+    offer: &Offer,
+) -> Option<Registration> {
+    let remote = offer.definition.name.clone();
+    if let Err(errors) = Schema::compile(&offer.definition.input_schema, settings.strict) {
+        let wrong = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        tracing::warn!(target: "glassbox", server = server.name(), tool = remote, %wrong, "a tool is left out");
+        return None;
+    }
+    let spec = spec(server.name(), settings, names.get(&remote)?, offer);
+    let tool = McpTool { spec, remote, server: Arc::clone(server) };
+    Some(Registration { tool: Arc::new(tool), strict: settings.strict })
+}
+
+fn spec(server: &str, settings: &Settings, name: &str, offer: &Offer) -> ToolSpec {
+    let ToolDefinition { description, input_schema, .. } = offer.definition.clone();
+    let spec = ToolSpec::new(name, description, input_schema).upstream(format!("mcp:{server}"));
+    let mut spec = settings.all.clone().apply(spec);
+    if let Some(hinted) = offer.effect.filter(|_| settings.trusted) {
+        spec.effect = hinted;
+    }
+    let own = settings.each.get(&offer.definition.name).cloned().unwrap_or_default();
+    Overrides { name: None, ..own }.apply(spec)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn hinted(hints: Value) -> Option<Effect> {
+        effect(&serde_json::from_value(hints).expect("annotations of the protocol"))
+    }
+
+    #[test]
+    fn hints_are_read_with_caution() {
+        assert_eq!(hinted(json!({"readOnlyHint": true})), Some(Effect::Read));
+        assert_eq!(hinted(json!({"readOnlyHint": true, "destructiveHint": true})), Some(Effect::Unsafe));
+        assert_eq!(hinted(json!({"readOnlyHint": false, "idempotentHint": true})), Some(Effect::Idempotent));
+        assert_eq!(hinted(json!({"idempotentHint": true, "destructiveHint": true})), Some(Effect::Idempotent));
+        assert_eq!(hinted(json!({"readOnlyHint": false})), Some(Effect::Unsafe));
+        assert_eq!(hinted(json!({"idempotentHint": false})), Some(Effect::Unsafe));
+        assert_eq!(hinted(json!({"title": "x"})), None);
+    }
+}

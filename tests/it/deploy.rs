@@ -1,0 +1,194 @@
+//! What `deploy/` promises of containers: pinned, confined, healthy, stopped in time; the same
+//! configuration everywhere.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
+use std::{
+    net::TcpListener,
+    path::PathBuf,
+    process::{Command, Output},
+};
+
+use serde_json::Value;
+
+use crate::{
+    process::{Home, have, skip},
+    promql::{check_printed, data, files, list, path, text},
+};
+
+const COMPOSE: &str = "deploy/compose.yaml";
+
+/// The manifest of this name in `deploy/kubernetes`.
+fn manifest(name: &str) -> Value {
+    data(&format!("deploy/kubernetes/{name}.yaml"))
+}
+
+fn services() -> Vec<(String, Value)> {
+    let file = data(COMPOSE);
+    let services = file["services"].as_object().unwrap();
+    services.iter().map(|(name, service)| (name.clone(), service.clone())).collect()
+}
+
+/// The compose program: what the tests installed, or the machine's.
+fn compose() -> Option<PathBuf> {
+    let own = path("target/real-parts/docker-compose-5.6.1/bin/docker-compose");
+    if own.exists() {
+        return Some(own);
+    }
+    have("docker-compose").then(|| "docker-compose".into())
+}
+
+#[test]
+fn compose_takes_the_file() {
+    let Some(program) = compose() else { return };
+    let mut command = Command::new(program);
+    command.args(["-f", COMPOSE, "config", "--format", "json"]).current_dir(path("."));
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
+    let taken: Value = serde_json::from_slice(&stdout).unwrap();
+    for (name, service) in taken["services"].as_object().unwrap() {
+        assert_eq!(service["read_only"], true, "{name}");
+        assert_eq!(service["cap_drop"][0], "ALL", "{name}");
+        assert_eq!(service["security_opt"][0], "no-new-privileges:true", "{name}");
+        let limits = &service["deploy"]["resources"]["limits"];
+        assert!(limits["memory"].is_string() && !limits["cpus"].is_null(), "{name} has no limits");
+        for volume in list(&service["volumes"]).iter().filter(|volume| volume["type"] == "bind") {
+            assert_eq!(volume["read_only"], true, "{name}: {volume}");
+            let source = volume["source"].as_str().unwrap();
+            assert!(std::path::Path::new(source).exists(), "{name} mounts {source}, which is not there");
+        }
+    }
+    assert_eq!(taken["services"]["glassbox"]["stop_grace_period"], "35s");
+}
+
+#[test]
+fn services_are_pinned_healthy_and_on_loopback() {
+    for (name, service) in services() {
+        let image = service["image"].as_str().unwrap();
+        let (_, tag) = image.split_once(':').unwrap_or_else(|| panic!("{image} has no tag"));
+        assert!(tag.chars().any(|letter| letter.is_ascii_digit()), "{image} is not pinned");
+        let user = service["user"].as_str().unwrap();
+        assert!(user.split(':').next().unwrap().parse::<u32>().unwrap() > 0, "{name} runs as root");
+        assert!(!list(&service["healthcheck"]["test"]).is_empty(), "{name} has no health check");
+        for port in list(&service["ports"]) {
+            assert!(port.as_str().unwrap().starts_with("127.0.0.1:"), "{name} publishes {port} to everybody");
+        }
+        for (other, condition) in service["depends_on"].as_object().into_iter().flatten() {
+            assert_eq!(condition["condition"], "service_healthy", "{name} does not wait for {other}");
+        }
+    }
+    let names: Vec<_> = services().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["glassbox", "prometheus", "alertmanager", "jaeger", "grafana"]);
+}
+
+#[test]
+fn the_image_is_of_this_version_and_toolchain() {
+    let version = env!("CARGO_PKG_VERSION");
+    let dockerfile = text("deploy/Dockerfile");
+    let toolchain = text("rust-toolchain.toml");
+    let channel = toolchain.lines().find_map(|line| line.strip_prefix("channel = ")).unwrap().trim_matches('"');
+    assert!(dockerfile.contains(&format!("ARG RUST_VERSION={channel}\n")), "rust-toolchain.toml says {channel}");
+    assert!(dockerfile.contains(&format!("ARG VERSION={version}\n")), "Cargo.toml says {version}");
+    for part in ["USER 10001:10001", "HEALTHCHECK", "STOPSIGNAL SIGTERM", "org.opencontainers.image.revision"] {
+        assert!(dockerfile.contains(part), "the Dockerfile lacks {part}");
+    }
+    // Without BuildKit there are no mounts of a RUN and no texts in the file.
+    assert!(!dockerfile.contains("--mount") && !dockerfile.contains("<<"));
+    // What is copied from the repository is let through by .dockerignore.
+    let let_through = text(".dockerignore");
+    for line in dockerfile.lines().filter(|line| line.starts_with("COPY ") && !line.contains("--from")) {
+        let mut words: Vec<_> = line.split_whitespace().skip(1).collect();
+        words.pop();
+        for source in words {
+            assert!(path(source).exists(), "{line}: {source} is not there");
+            assert!(let_through.contains(&format!("!{source}\n")), ".dockerignore keeps {source} out");
+        }
+    }
+    assert_eq!(data(COMPOSE)["services"]["glassbox"]["image"], format!("glassbox:{version}"));
+    assert_eq!(manifest("kustomization")["images"][0]["newTag"], version);
+}
+
+/// Whoever stops a container waits for the grace period of the service inside it.
+#[test]
+fn a_stop_has_the_time_that_the_service_takes() {
+    let config = data("deploy/glassbox/glassbox.yaml");
+    assert_eq!(config["server"]["grace_period"], "25s");
+    assert_eq!(data(COMPOSE)["services"]["glassbox"]["stop_grace_period"], "35s");
+    assert_eq!(manifest("statefulset")["spec"]["template"]["spec"]["terminationGracePeriodSeconds"], 35);
+}
+
+#[test]
+fn the_configuration_of_the_containers_is_right() {
+    let file = path("deploy/glassbox/glassbox.yaml");
+    let said = Home::new().run(&["--config", file.to_str().unwrap(), "check"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    check_printed("deploy/kubernetes/glassbox.yaml", &text("deploy/glassbox/glassbox.yaml"));
+}
+
+#[test]
+fn the_manifests_fit_together() {
+    let name = |value: &Value| value["metadata"]["labels"]["app.kubernetes.io/name"].clone();
+    let (service, set) = (manifest("service"), manifest("statefulset"));
+    let labels = &set["spec"]["template"]["metadata"]["labels"];
+    assert_eq!(&service["spec"]["selector"], labels);
+    assert_eq!(&set["spec"]["selector"]["matchLabels"], labels);
+    assert_eq!(set["spec"]["serviceName"], service["metadata"]["name"]);
+    // The job label that the alerts know is the name of the service.
+    assert_eq!(service["metadata"]["name"], "glassbox");
+    let monitor = manifest("servicemonitor");
+    assert_eq!(monitor["spec"]["selector"]["matchLabels"]["app.kubernetes.io/name"], name(&service));
+    assert_eq!(monitor["spec"]["endpoints"][0]["port"], service["spec"]["ports"][0]["name"]);
+
+    let pod = &set["spec"]["template"]["spec"];
+    let container = &pod["containers"][0];
+    assert_eq!(container["ports"][0]["name"], service["spec"]["ports"][0]["targetPort"]);
+    for (probe, path) in [("startupProbe", "/healthz"), ("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")] {
+        assert_eq!(container[probe]["httpGet"]["path"], path);
+        assert_eq!(container[probe]["httpGet"]["port"], "http");
+    }
+    assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+    assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true);
+    let volumes: Vec<_> = list(&pod["volumes"]).iter().chain(list(&set["spec"]["volumeClaimTemplates"])).collect();
+    for mount in list(&container["volumeMounts"]) {
+        let found =
+            volumes.iter().any(|volume| volume["name"] == mount["name"] || volume["metadata"]["name"] == mount["name"]);
+        assert!(found, "nothing is mounted at {mount}");
+    }
+    for file in list(&manifest("kustomization")["resources"]) {
+        assert!(path("deploy/kubernetes").join(file.as_str().unwrap()).exists(), "{file}");
+    }
+}
+
+#[test]
+fn every_file_is_yaml() {
+    for folder in ["alertmanager", "jaeger", "otel-collector", "grafana/provisioning/datasources", "kubernetes"] {
+        for ending in [".yml", ".yaml"] {
+            let all = std::fs::read_dir(path("deploy").join(folder)).unwrap().map(|entry| entry.unwrap().file_name());
+            if all.into_iter().any(|name| name.to_string_lossy().ends_with(ending)) {
+                for file in files(&format!("deploy/{folder}"), ending) {
+                    assert!(data(&file).is_object(), "{file}");
+                }
+            }
+        }
+    }
+    // The names that the dashboards' data sources are given by compose.
+    let sources = data("deploy/grafana/provisioning/datasources/glassbox.yaml");
+    let kinds: Vec<_> = list(&sources["datasources"]).iter().map(|source| source["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["prometheus", "jaeger", "alertmanager"]);
+}
+
+#[test]
+fn the_health_check_knows_a_service_that_is_ready() {
+    if !have("bash") {
+        return skip("the health check needs bash");
+    }
+    let home = Home::new();
+    let server = home.serve();
+    let healthy = |address: String| {
+        let check = Command::new("bash").arg(path("deploy/healthcheck.sh")).env("HEALTH_ADDRESS", address).output();
+        check.unwrap().status.success()
+    };
+    assert!(healthy(server.address().to_string()));
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    assert!(!healthy(nobody.to_string()), "nobody listens there any more");
+}
