@@ -206,9 +206,10 @@ fn sections(reader: &Reader, root: &tree::Node, vault: Vault<'_>) -> Config {
     let otel = otel::Otel { env: vault.env, reader };
     let mcp_servers = mcp::read_servers(&root, vault);
     let prefixes: Vec<_> = mcp_servers.values().map(|server| server.prefix.clone()).collect();
+    let models = models::read_models(&root, vault);
     Config {
-        agents: agents::read_agents(&root, &prefixes, vault.folder),
-        models: models::read_models(&root, vault),
+        agents: agents::read_agents(&root, &models, &prefixes, vault.folder),
+        models,
         tools: tools::read_tools(&root, vault),
         mcp_servers,
         llm_retry_policy: resilience::read_retry(&root.section("llm_retry_policy"), RetryPolicy::llm()),
@@ -318,9 +319,11 @@ mod tests {
         all.rate_limits.tools.clear();
         all.auth.default_principal.attributes.clear();
         all.models.retain(|name, _| name == "bank");
+        all.models.values_mut().for_each(|model| model.prices = None);
         all.mcp_servers.clear();
         for agent in all.agents.values_mut() {
             (agent.prompt_version, agent.fallback, agent.output_schema) = (None, None, None);
+            agent.limits.cost_limit = None;
         }
         all.tools.retain(|name, _| plain.tools.contains_key(name));
         for tool in all.tools.values_mut() {

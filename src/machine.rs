@@ -18,6 +18,8 @@ pub mod reply;
 pub mod retry;
 pub mod route;
 pub mod state;
+pub mod summary;
+mod tokens;
 pub mod transcript;
 
 pub use decide::{Step, Surroundings, decide};

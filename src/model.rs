@@ -13,6 +13,7 @@ pub mod react;
 pub mod scripted;
 mod sse;
 pub mod structured;
+mod tokens;
 
 pub use anthropic::Anthropic;
 pub use http::{Access, Client};
@@ -20,3 +21,4 @@ pub use openai::OpenAi;
 pub use react::React;
 pub use scripted::Scripted;
 pub use structured::{Prompted, StructuredOutput};
+pub use tokens::Counting;

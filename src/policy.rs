@@ -51,6 +51,9 @@ use crate::{
     machine::retry,
 };
 
+/// After this an estimate stands in for a count.
+const COUNT_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// What is shared by all calls of a process.
 pub struct Policy {
     /// Breakers of tools and models.
@@ -82,6 +85,8 @@ pub struct ModelInput<'a> {
     pub body: &'a [u8],
     /// Time of one attempt.
     pub timeout: Duration,
+    /// Whether its text is no part of the conversation, so that nobody reads along.
+    pub is_private: bool,
     /// Whether it tries a model that is down: once, for the fallback waits.
     pub probe: bool,
 }
@@ -124,7 +129,8 @@ impl Policy {
         meter: &Meter,
     ) -> ModelCallEnd {
         let circuit = CircuitId::model(input.model.info().name.clone());
-        let (primaries, readers) = (&self.primaries, &*self.readers);
+        let primaries = &self.primaries;
+        let readers: &dyn LiveText = if input.is_private { &Nobody } else { &*self.readers };
         let exchange = ModelExchange { log, call, circuit, primaries, input, meter, readers };
         let once = retry::Policy::never();
         let rules = if input.probe { &once } else { &self.llm_retry };
@@ -145,6 +151,11 @@ impl Policy {
             Err(fault) => call_outcome(input.effect, fault.kind),
         };
         ToolVerdict { outcome, result, attempts: made }
+    }
+
+    /// Lets a model count the input of a request, which is never worth a long wait.
+    pub async fn count(&self, model: &dyn Model, request: &ModelRequest, trace: TraceContext) -> Option<u64> {
+        guarded(COUNT_TIMEOUT, async { Ok(model.count(request, trace).await) }).await.ok().flatten()
     }
 
     /// Why calls go straight to the fallback of this model; nothing while it may be asked.

@@ -193,6 +193,7 @@ async fn driven(folder: &Path, url: &str, collector: Option<&str>) -> f64 {
         provider: "openai".into(),
         context_window: 200_000,
         max_output_tokens: 4096,
+        prices: None,
     };
     let access = Access { base_url: format!("{url}/v1"), api_key: None, headers: BTreeMap::new(), stream: false };
     let client = Client::new(Arc::new(SystemClock)).expect("a client");

@@ -73,9 +73,13 @@ impl Steps {
             Fact::RateLimited { limit, .. } => {
                 vec![format!("├─ {} ({})", style("rate limited").yellow(), limit.label())]
             }
-            Fact::ContextCompacted { calls, tokens_before, tokens_after } => {
+            Fact::ContextCompacted { calls, steps, tokens_before, tokens_after, .. } => {
                 let room = style("made room").yellow();
-                vec![format!("├─ {room} {tokens_before} → {tokens_after} tokens, {} result(s) left out", calls.len())]
+                let what = match steps {
+                    0 => format!("{} result(s) left out", calls.len()),
+                    _ => format!("{steps} step(s) summed up"),
+                };
+                vec![format!("├─ {room} {tokens_before} → {tokens_after} tokens, {what}")]
             }
             Fact::AnswerChecked { problems } if problems.expose().is_empty() => Vec::new(),
             Fact::AnswerChecked { problems } => {
@@ -95,8 +99,9 @@ impl Steps {
                 let reason = end.reason.map_or(String::new(), |reason| format!(" ({reason})"));
                 let total = end.usage.total();
                 let steps = if end.steps == 1 { "step" } else { "steps" };
+                let cost = end.cost.map_or(String::new(), |cost| format!("{cost} · "));
                 vec![format!(
-                    "└─ {}{reason} · {} {steps} · {total} tokens · {}",
+                    "└─ {}{reason} · {} {steps} · {total} tokens · {cost}{}",
                     paint(end.status.label(), end.answer.is_some()),
                     end.steps,
                     milliseconds(end.active_ms)
@@ -141,6 +146,7 @@ fn model_line(call: &ModelCall, end: &ModelCallEnd, begun: Timestamp, ended: Tim
         CallPurpose::Step => format!("step {}", call.step),
         CallPurpose::Direct => format!("step {} without tools", call.step),
         CallPurpose::WrapUp => "wrap-up".to_owned(),
+        CallPurpose::Summary => "summary".to_owned(),
         CallPurpose::Repair => "repair".to_owned(),
     };
     let asks = match &end.reply {

@@ -15,8 +15,8 @@ use super::{
 };
 use crate::{
     core::{
-        Limits,
-        fact::{Language, ModelInfo},
+        Limits, Money, Prices,
+        fact::{CountedBy, Language, ModelInfo},
     },
     model::{Access, StructuredOutput, openai::MaxTokensKey, react::ToolCalling},
 };
@@ -58,6 +58,10 @@ pub struct Model {
     pub max_output_tokens: u64,
     /// Time of one attempt.
     pub timeout: Duration,
+    /// Who counts a request before it is made, where a limit is near.
+    pub count_tokens: CountedBy,
+    /// What its tokens cost.
+    pub prices: Option<Prices>,
     /// How it asks for tools.
     pub tool_calling: ToolCalling,
     /// How it is told the form of its answer.
@@ -109,6 +113,7 @@ impl Model {
             provider: self.provider.label().to_owned(),
             context_window: self.context_window,
             max_output_tokens: self.max_output_tokens,
+            prices: self.prices,
         }
     }
 }
@@ -140,14 +145,19 @@ impl Provider {
     }
 }
 
-pub(super) fn read_agents(root: &Section<'_>, prefixes: &[String], folder: &Path) -> BTreeMap<String, Agent> {
-    let (models, declared) = (root.names("models"), root.names("tools"));
+pub(super) fn read_agents(
+    root: &Section<'_>,
+    models: &BTreeMap<String, Model>,
+    prefixes: &[String],
+    folder: &Path,
+) -> BTreeMap<String, Agent> {
+    let (names, declared) = (root.names("models"), root.names("tools"));
     let tools = ToolNames { declared: &declared, prefixes };
     let entries = root.named("agents", label_name);
     if root.is_empty("agents") {
         root.wrong("agents", "must declare at least one agent");
     }
-    let read = |(name, section): (String, Section<'_>)| (name, read_agent(&section, &models, &tools, folder));
+    let read = |(name, section): (String, Section<'_>)| (name, read_agent(&section, (&names, models), &tools, folder));
     entries.into_iter().map(read).collect()
 }
 
@@ -167,7 +177,13 @@ pub(super) fn label_name(name: &str) -> Read<()> {
     Ok(())
 }
 
-fn read_agent(section: &Section<'_>, models: &[String], tools: &ToolNames<'_>, folder: &Path) -> Agent {
+fn read_agent(
+    section: &Section<'_>,
+    models: (&[String], &BTreeMap<String, Model>),
+    tools: &ToolNames<'_>,
+    folder: &Path,
+) -> Agent {
+    let (names, models) = models;
     let languages = [("ru", Language::Ru), ("en", Language::En)];
     let task_types = section.list("task_types", |node| {
         let name = scalar::text(node)?;
@@ -176,11 +192,13 @@ fn read_agent(section: &Section<'_>, models: &[String], tools: &ToolNames<'_>, f
     if task_types.as_ref().is_some_and(Vec::is_empty) {
         section.wrong("task_types", "must name at least one kind of task, such as [other]");
     }
-    let model = section.need("model", scalar::name_of(models, "a model under models")).unwrap_or_default();
-    let fallback = section.get("fallback", scalar::name_of(models, "a model under models"));
+    let model = section.need("model", scalar::name_of(names, "a model under models")).unwrap_or_default();
+    let fallback = section.get("fallback", scalar::name_of(names, "a model under models"));
     if fallback.as_ref() == Some(&model) {
         section.wrong("fallback", "must be another model than model");
     }
+    let asked = std::iter::once(&model).chain(&fallback).filter_map(|name| models.get_key_value(name));
+    let limits = read_priced_limits(&section.section("limits"), asked);
     Agent {
         system_prompt: section.need("system_prompt", scalar::text).unwrap_or_default(),
         prompt_version: section.get("prompt_version", scalar::text),
@@ -188,7 +206,7 @@ fn read_agent(section: &Section<'_>, models: &[String], tools: &ToolNames<'_>, f
         model,
         fallback,
         tools: section.list("tools", |node| tools.read(node)).unwrap_or_default(),
-        limits: read_limits(&section.section("limits")),
+        limits,
         task_types: task_types.unwrap_or_else(|| vec!["other".to_owned()]),
         output_schema: section.get("output_schema", |node| schema::read(node, folder)),
     }
@@ -206,6 +224,17 @@ impl ToolNames<'_> {
     }
 }
 
+/// Limits; one on money needs to know what the agent's models take.
+fn read_priced_limits<'a>(section: &Section<'_>, models: impl IntoIterator<Item = (&'a String, &'a Model)>) -> Limits {
+    let limits = read_limits(section);
+    if limits.cost_limit.is_some() {
+        for (name, _) in models.into_iter().filter(|(_, model)| model.prices.is_none()) {
+            section.wrong("cost_limit_usd", format!("needs to know what tokens cost; write models.{name}.prices"));
+        }
+    }
+    limits
+}
+
 fn read_limits(section: &Section<'_>) -> Limits {
     let normal = Limits::default();
     let presets = [
@@ -221,6 +250,7 @@ fn read_limits(section: &Section<'_>) -> Limits {
     Limits {
         max_iterations: section.get("max_iterations", scalar::whole(1..=1000)).unwrap_or(preset.max_iterations),
         token_budget: section.get("token_budget", scalar::whole(1..=1_000_000_000)).unwrap_or(preset.token_budget),
+        cost_limit: section.get("cost_limit_usd", scalar::money(Money::from_nanos(1))),
         context_ratio: section.get("context_ratio", scalar::decimal(0.0, 1.0, true)).unwrap_or(preset.context_ratio),
         deadline: section.get("deadline", scalar::duration(second, week)).unwrap_or(preset.deadline),
         max_parallel_tools: section

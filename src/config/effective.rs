@@ -19,7 +19,7 @@ use super::{
     units::{write_bytes, write_duration},
 };
 use crate::{
-    core::{Limits, fact::Language},
+    core::{Limits, Money, fact::Language},
     model::Access,
 };
 
@@ -95,6 +95,7 @@ fn limits(limits: &Limits) -> Value {
     json!({
         "max_iterations": limits.max_iterations,
         "token_budget": limits.token_budget,
+        "cost_limit_usd": limits.cost_limit.map(Money::usd),
         "context_ratio": limits.context_ratio,
         "deadline": write_duration(limits.deadline),
         "max_parallel_tools": limits.max_parallel_tools,
@@ -125,6 +126,13 @@ fn model(model: &Model) -> Value {
         "context_window": model.context_window,
         "max_output_tokens": model.max_output_tokens,
         "timeout": write_duration(model.timeout),
+        "count_tokens": access.map(|_| model.count_tokens.label()),
+        "prices": model.prices.map(|prices| json!({
+            "input": prices.input.usd(),
+            "output": prices.output.usd(),
+            "cache_read": prices.cache_read.usd(),
+            "cache_write": prices.cache_write.usd(),
+        })),
         "tool_calling": access.map(|_| model.tool_calling.label()),
         "structured_output": access.map(|_| model.structured_output.label()),
     })

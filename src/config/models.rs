@@ -13,8 +13,8 @@ use super::{
     tree::Node,
 };
 use crate::{
-    core::Sensitive,
-    model::{Access, StructuredOutput, anthropic, openai, openai::MaxTokensKey, react::ToolCalling},
+    core::{Money, Prices, Sensitive, fact::CountedBy},
+    model::{Access, Counting, StructuredOutput, anthropic, openai, openai::MaxTokensKey, react::ToolCalling},
 };
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -28,13 +28,14 @@ const KINDS: [(&str, Kind); 3] =
     [("scripted", Kind::Scripted), ("anthropic", Kind::Anthropic), ("openai", Kind::OpenAi)];
 
 /// The keys that only some providers have, and their words.
-const SPECIAL: [(&str, &[Kind], &str); 8] = [
+const SPECIAL: [(&str, &[Kind], &str); 9] = [
     ("script", &[Kind::Scripted], "scripted"),
     ("base_url", &[Kind::Anthropic, Kind::OpenAi], "anthropic or openai"),
     ("api_key", &[Kind::Anthropic, Kind::OpenAi], "anthropic or openai"),
     ("headers", &[Kind::Anthropic, Kind::OpenAi], "anthropic or openai"),
     ("stream", &[Kind::Anthropic, Kind::OpenAi], "anthropic or openai"),
     ("max_tokens_key", &[Kind::OpenAi], "openai"),
+    ("count_tokens", &[Kind::Anthropic, Kind::OpenAi], "anthropic or openai"),
     ("tool_calling", &[Kind::Anthropic, Kind::OpenAi], "anthropic or openai"),
     ("structured_output", &[Kind::Anthropic, Kind::OpenAi], "anthropic or openai"),
 ];
@@ -61,16 +62,42 @@ fn read_model(section: &Section<'_>, name: &str, vault: Vault<'_>) -> Model {
         section.wrong("max_output_tokens", format!("must be less than context_window ({context_window})"));
     }
     let (shortest, longest) = (Duration::from_millis(1), Duration::from_secs(3600));
+    let request_model = read_request_model(section, kind, name);
     let structured_output = section.get("structured_output", scalar::word(&StructuredOutput::ALL));
     let structured_output = structured_output.unwrap_or_else(|| usual_structured_output(&provider));
     Model {
         provider,
-        request_model: read_request_model(section, kind, name),
+        count_tokens: read_count_tokens(section, kind, &request_model),
+        prices: section.has("prices").then(|| read_prices(&section.section("prices"))),
+        request_model,
         context_window,
         max_output_tokens: max_output_tokens.unwrap_or_else(|| 4096.min(context_window / 2)),
         timeout: section.get("timeout", scalar::duration(shortest, longest)).unwrap_or(Duration::from_secs(60)),
         tool_calling: section.get("tool_calling", scalar::word(&ToolCalling::ALL)).unwrap_or(ToolCalling::Native),
         structured_output,
+    }
+}
+
+/// Asking a provider costs a request, and a tokenizer memory: neither is meant by saying nothing,
+/// but for a model whose tokenizer is known.
+fn read_count_tokens(section: &Section<'_>, kind: Option<Kind>, request_model: &str) -> CountedBy {
+    let given = section.get("count_tokens", scalar::word(&CountedBy::ALL.map(|by| (by.label(), by))));
+    if given == Some(CountedBy::Provider) && kind == Some(Kind::OpenAi) {
+        section.wrong("count_tokens", "must be tokenizer or estimate: the API of provider openai counts nothing");
+    }
+    let known = kind == Some(Kind::OpenAi) && Counting::knows(request_model);
+    given.unwrap_or(if known { CountedBy::Tokenizer } else { CountedBy::Estimate })
+}
+
+/// What a million tokens cost; cached ones as much as others, if nothing else is said.
+fn read_prices(section: &Section<'_>) -> Prices {
+    let price = || scalar::money(Money::ZERO);
+    let input = section.need("input", price()).unwrap_or_default();
+    Prices {
+        input,
+        output: section.need("output", price()).unwrap_or_default(),
+        cache_read: section.get("cache_read", price()).unwrap_or(input),
+        cache_write: section.get("cache_write", price()).unwrap_or(input),
     }
 }
 

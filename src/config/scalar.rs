@@ -10,6 +10,7 @@ use super::{
     tree::{Node, Style, Value},
     units,
 };
+use crate::core::Money;
 
 /// A value, or what is wrong with it.
 pub(super) type Read<T> = Result<T, String>;
@@ -101,6 +102,23 @@ pub(super) fn decimal(low: f64, high: f64, open: bool) -> impl Fn(&Node) -> Read
         let value =
             digits.parse::<f64>().ok().filter(|value| *value <= high && (*value > low || !open && *value >= low));
         value.ok_or_else(|| format!("{right}, not {}", show(node)))
+    }
+}
+
+/// An amount of US dollars, exact, with four digits after the point at the most.
+pub(super) fn money(least: Money) -> impl Fn(&Node) -> Read<Money> {
+    const MOST: u64 = 1_000_000;
+    move |node| {
+        let right =
+            "must be a number of US dollars such as 0.25, up to 1000000 and with up to 4 digits after the point";
+        let wrong = || format!("{right}, not {}", show(node));
+        let text = number(node, right, |c| c.is_ascii_digit() || c == '.')?;
+        let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
+        let whole = whole.parse::<u64>().ok().filter(|whole| *whole <= MOST).ok_or_else(wrong)?;
+        let part = Some(part).filter(|part| (1..=4).contains(&part.len()));
+        let part = part.and_then(|part| format!("{part:0<9}").parse::<u64>().ok()).ok_or_else(wrong)?;
+        let money = Money::from_nanos(whole * 1_000_000_000 + part);
+        if money < least { Err(format!("must be more than nothing, not {}", show(node))) } else { Ok(money) }
     }
 }
 
@@ -272,6 +290,19 @@ mod tests {
             assert!(ratio(&node(yaml)).is_err(), "{yaml}");
         }
         assert_eq!(decimal(0.0, 1.0, false)(&node("0")), Ok(0.0));
+    }
+
+    #[test]
+    fn money_is_exact() {
+        let read = money(Money::ZERO);
+        for (yaml, nanos) in [("3", 3_000_000_000), ("0.3", 300_000_000), ("12.0375", 12_037_500_000), ("0", 0)] {
+            assert_eq!(read(&node(yaml)), Ok(Money::from_nanos(nanos)), "{yaml}");
+        }
+        for yaml in ["-1", "0.00001", "1e-3", "$3", "1000001", "1.", "1.2.3", "\"3\"", "18446744073709551616"] {
+            assert!(read(&node(yaml)).is_err(), "{yaml}");
+        }
+        let wrong = money(Money::from_nanos(1))(&node("0.0"));
+        assert_eq!(wrong, Err("must be more than nothing, not \"0.0\"".into()));
     }
 
     #[test]

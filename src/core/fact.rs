@@ -13,7 +13,10 @@ mod session;
 use serde::{Deserialize, Serialize};
 
 pub use self::{
-    call::{AttemptEnd, CallPurpose, ModelCall, ModelCallEnd, ModelOutcome, Observation, ToolCallBegin, ToolCallEnd},
+    call::{
+        AttemptEnd, CallPurpose, CountedBy, ModelCall, ModelCallEnd, ModelOutcome, Observation, ToolCallBegin,
+        ToolCallEnd,
+    },
     confirmation::{ConfirmationEnd, ConfirmationRequest, Decision},
     definition::DefinitionChange,
     fallback::FallbackCause,
@@ -182,10 +185,17 @@ pub enum Fact {
         /// Milliseconds until it is allowed again; of slots, which nobody can foretell, 0.
         wait_ms: u64,
     },
-    /// Old results of tools were left out of the history, to make room for the next call.
+    /// Old results of tools, or whole steps, were left out of the history, to make room for the
+    /// next call.
     ContextCompacted {
         /// The calls whose results are left out; the calls themselves stay.
         calls: Vec<String>,
+        /// How many of the oldest steps are left out, their calls and results together.
+        #[serde(default, skip_serializing_if = "is_none_of_them")]
+        steps: u32,
+        /// What a model says of those steps, which stands in their place.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        summary: Option<Sensitive<String>>,
         /// Estimated input tokens of the next call before.
         tokens_before: u64,
         /// And after.
@@ -291,6 +301,11 @@ impl Fact {
             Self::SessionsErased { .. } => "sessions_erased",
         }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for this form")]
+const fn is_none_of_them(number: &u32) -> bool {
+    *number == 0
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for this form")]

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::money::Money;
+
 /// Where a session is stopped. Stands in its first fact, so that a change of the configuration
 /// never changes a session that runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -12,6 +14,9 @@ pub struct Limits {
     pub max_iterations: u32,
     /// Tokens of all model calls together, input and output.
     pub token_budget: u64,
+    /// Money for all model calls together; none is no limit.
+    #[serde(rename = "cost_limit_nano_usd", default, skip_serializing_if = "Option::is_none")]
+    pub cost_limit: Option<Money>,
     /// Share of the model's context window at which a session is compacted or ended, 0 to 1.
     pub context_ratio: f64,
     /// Active time of the session; waiting for a person does not count.
@@ -27,6 +32,7 @@ impl Default for Limits {
         Self {
             max_iterations: 15,
             token_budget: 50_000,
+            cost_limit: None,
             context_ratio: 0.8,
             deadline: Duration::from_secs(600),
             max_parallel_tools: 8,

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use super::{
-    fact::{Entry, ModelInfo, SessionSummary},
+    fact::{CountedBy, Entry, ModelInfo, SessionSummary},
     fault::Fault,
     id::{BlobHash, ProcessId, SessionId, SpanId, StreamId, TraceId},
     lease::{LeaseEpoch, Leases, Taking},
@@ -51,6 +51,17 @@ pub trait Model: Send + Sync {
     /// # Errors
     /// A [`Fault`] of any kind; the text must not hold the credential.
     async fn call(&self, call: ModelCallInput<'_>) -> Result<ModelReply, Fault>;
+
+    /// Who counts in [`Model::count`]; where nobody does, it is not asked.
+    fn counted_by(&self) -> CountedBy {
+        CountedBy::Estimate
+    }
+
+    /// Input tokens of a request, counted before it is made. Nothing where it cannot be said;
+    /// then an estimate stands in.
+    async fn count(&self, _request: &ModelRequest, _trace: TraceContext) -> Option<u64> {
+        None
+    }
 }
 
 /// One request to a model.

@@ -1,16 +1,17 @@
 //! The next step of a session, from its state alone.
 
 use super::{
-    budget::{self, Allowance},
-    compaction,
+    budget::{self, Allowance, Count, Measure},
+    compaction::{self, Goal},
     ending::end,
     prompt::Prompt,
     route::{self, Asked, Fallback},
-    state::{Confirmation, State},
+    state::{Confirmation, State, Summary},
+    summary,
 };
 use crate::core::{
     EndReason, Fact, FaultKind, Sensitive, SessionStatus, Timestamp, ToolCall,
-    fact::{CallPurpose, ConfirmationEnd, Decision, HandoverCause, Limit},
+    fact::{CallPurpose, ConfirmationEnd, CountedBy, Decision, HandoverCause, Limit, ModelInfo},
 };
 
 /// Crashes in a row, with nothing done in between, after which a session is not tried again.
@@ -34,7 +35,23 @@ pub enum Step {
     RunTools(Vec<ToolCall>),
     /// Hold this answer against the schema of the session, and record what is wrong with it.
     CheckAnswer(String),
-    /// Record that old results are left out of the history, to make room for the next call.
+    /// Let the model count the next call, which is near to a limit, and decide again.
+    Count {
+        /// The purpose of that call.
+        purpose: CallPurpose,
+        /// Which of the agent's models.
+        asked: Asked,
+    },
+    /// Ask the model for a summary of the oldest steps, which are to be left out of the history.
+    Summarize {
+        /// How many.
+        steps: u32,
+        /// Which of the agent's models.
+        asked: Asked,
+        /// What the call may use.
+        allowance: Allowance,
+    },
+    /// Record that results or steps are left out of the history, to make room for the next call.
     Compact(Fact),
     /// Record that the next call goes to the fallback; it is fitted to that model then.
     FallBack(Fact),
@@ -55,6 +72,8 @@ pub struct Surroundings<'a> {
     pub tools_unavailable: bool,
     /// The fallback of the agent, if it has one.
     pub fallback: Option<Fallback<'a>>,
+    /// What is known of the length of the next call.
+    pub count: Count,
 }
 
 /// Decides. The order is the order of precedence: what ends a session for good stands first,
@@ -98,10 +117,10 @@ fn ask(state: &State, prompt: &Prompt, around: Surroundings<'_>, step: u32, purp
 }
 
 /// What comes before a call of the model, and the call: which model it is decides about the room
-/// that there is, and where the window is the limit, old results can give way.
+/// that there is, and where the window is the limit, what is old can give way.
 ///
 /// # Errors
-/// The limit that forbids it, with its value.
+/// The limit that forbids it, with the value at which that stands.
 fn call_model(
     state: &State,
     prompt: &Prompt,
@@ -112,14 +131,50 @@ fn call_model(
     if let Some(fact) = route::detour(state, around.fallback, step) {
         return Ok(Step::FallBack(fact));
     }
-    let (asked, model) = route::asked(state, around.fallback);
-    match budget::allow(state, prompt, model) {
-        Ok(allowance) => Ok(Step::CallModel { step, purpose, asked, allowance }),
-        Err((Limit::ContextWindow, value)) => {
-            compaction::plan(state, prompt, model).map(Step::Compact).ok_or((Limit::ContextWindow, value))
-        }
+    let asked = route::asked(state, around.fallback);
+    let (model, input) = (asked.1, budget::measure(state, prompt, around.count));
+    let shorten = |goal| make_room(state, asked, input.tokens, goal).ok_or((Limit::ContextWindow, input.tokens));
+    if state.must_shrink() {
+        return shorten(Goal::shrink(state, model, input.tokens));
+    }
+    // What was asked for is there: the summary, and the room that it makes.
+    if let Some(Summary::Given { .. }) = state.summary() {
+        return shorten(Goal::fit(state, model));
+    }
+    if around.count == Count::Possible && budget::is_near(state, model, input.tokens) {
+        return Ok(Step::Count { purpose, asked: asked.0 });
+    }
+    match budget::allow(state, model, input) {
+        Ok(allowance) => Ok(Step::CallModel { step, purpose, asked: asked.0, allowance }),
+        Err((Limit::ContextWindow, _)) => shorten(Goal::fit(state, model)),
         Err(limit) => Err(limit),
     }
+}
+
+/// Makes room by results alone, else by a summary of old steps: asked for first, put in their
+/// place then. A summary that failed changes nothing.
+fn make_room(state: &State, (asked, model): (Asked, &ModelInfo), before: u64, goal: Goal) -> Option<Step> {
+    match state.summary() {
+        Some(Summary::Failed) => None,
+        Some(Summary::Given { steps, text }) => {
+            compaction::with_summary(state, *steps, text, before, goal).map(Step::Compact)
+        }
+        None => compaction::results(state, before, goal).map(Step::Compact).or_else(|| {
+            let steps = compaction::steps(state, before, goal)?;
+            let allowance = summary_allowance(state, model, steps)?;
+            Some(Step::Summarize { steps, asked, allowance })
+        }),
+    }
+}
+
+/// What the call for a summary may use, if it fits.
+fn summary_allowance(state: &State, model: &ModelInfo, steps: u32) -> Option<Allowance> {
+    let tokens = summary::estimate(&summary::request(state, steps, 0));
+    let allowance = budget::allow(state, model, Measure { tokens, by: CountedBy::Estimate }).ok()?;
+    let room = summary::room(model.context_window);
+    // Room for the thoughts of a model that thinks before it writes.
+    let max_tokens = allowance.max_tokens.min(room.saturating_mul(2));
+    (max_tokens >= room / 4).then_some(Allowance { max_tokens, ..allowance })
 }
 
 /// One call without tools, if it was not made yet and fits, at the fallback too where the primary

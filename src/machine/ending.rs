@@ -19,6 +19,7 @@ pub fn end(state: &State, status: SessionStatus, reason: Option<EndReason>, now:
         degraded: done && state.degraded(),
         steps,
         usage: *state.usage(),
+        cost: state.cost(),
         tools_called: state.tools_called().to_vec(),
         context_peak: state.context_peak(),
         active_ms: state.active_ms(now),

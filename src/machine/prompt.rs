@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::state::State;
+use super::{state::State, summary};
 use crate::core::{
     Message, ModelRequest, ToolDefinition,
     fact::{CallPurpose, Language},
@@ -55,8 +55,15 @@ fn estimate_definition(definition: &ToolDefinition) -> u64 {
     estimate_tokens(&definition.name) + estimate_tokens(&definition.description) + schema
 }
 
-/// The request of the next call, from the state alone: the same journal gives the same bytes.
-pub fn request(state: &State, prompt: &Prompt, purpose: CallPurpose, max_tokens: u64) -> ModelRequest {
+/// The request of the next call, from the state alone: the same journal gives the same bytes. A
+/// summary is about the oldest `summarized_steps`.
+pub fn request(
+    state: &State,
+    prompt: &Prompt,
+    purpose: CallPurpose,
+    max_tokens: u64,
+    summarized_steps: u32,
+) -> ModelRequest {
     let mut messages = state.history().to_vec();
     let tools = match purpose {
         CallPurpose::Step => prompt.tools.to_vec(),
@@ -71,6 +78,7 @@ pub fn request(state: &State, prompt: &Prompt, purpose: CallPurpose, max_tokens:
             messages.push(Message::User { content: wrap_up_instruction(state.language()).to_owned() });
             Vec::new()
         }
+        CallPurpose::Summary => return summary::request(state, summarized_steps, max_tokens),
     };
     // A wrap-up says what is missing, which no set form has a place for.
     let output_schema = prompt.output_schema.as_deref().filter(|_| purpose != CallPurpose::WrapUp).cloned();

@@ -6,16 +6,16 @@
 mod active_time;
 mod confirmations;
 mod open;
-mod size;
+mod room;
 mod view;
 
 use std::collections::{BTreeMap, HashSet};
 
-use self::{active_time::ActiveTime, confirmations::Confirmations, size::estimate_message};
-pub use self::{confirmations::Confirmation, open::Open};
-use super::{answer::Answer, budget::share, compaction::left_out, prompt::repair_instruction, repeats::Repeats};
+use self::{active_time::ActiveTime, confirmations::Confirmations, room::Room};
+pub use self::{confirmations::Confirmation, open::Open, room::Summary};
+use super::{answer::Answer, budget::share, prompt::repair_instruction, repeats::Repeats, tokens::estimate_message};
 use crate::core::{
-    Entry, Fact, FaultKind, Limits, Message, SessionStatus, SpanId, Timestamp, ToolCall, ToolOutcome, Usage,
+    Entry, Fact, FaultKind, Limits, Message, Money, SessionStatus, SpanId, Timestamp, ToolCall, ToolOutcome, Usage,
     fact::{
         CallPurpose, Language, Limit, ModelCall, ModelCallEnd, ModelInfo, ModelOutcome, Observation, SessionStarted,
         ToolCallBegin, ToolCallEnd,
@@ -47,6 +47,10 @@ pub struct State {
     /// The fallback that the call was sent to, until its reply is there.
     sent_to: Option<String>,
     usage: Usage,
+    /// Of the calls whose models have prices.
+    cost: Option<Money>,
+    /// What is known on the way to more room in the window.
+    room: Room,
     context_peak: f64,
     tools_called: Vec<String>,
     last_result: Option<String>,
@@ -84,6 +88,7 @@ impl Default for State {
                 provider: String::new(),
                 context_window: 0,
                 max_output_tokens: 0,
+                prices: None,
             },
             language: Language::default(),
             history: Vec::new(),
@@ -100,6 +105,8 @@ impl Default for State {
             model_failure: None,
             sent_to: None,
             usage: Usage::default(),
+            cost: None,
+            room: Room::default(),
             context_peak: 0.0,
             tools_called: Vec::new(),
             last_result: None,
@@ -146,7 +153,7 @@ impl State {
             Fact::ToolCallFinished { op, end } => self.end_tool_call(*op, end),
             Fact::ConfirmationRequested { op, request } => self.confirmations.ask(*op, request, at),
             Fact::ConfirmationDecided { op, end } => self.confirmations.decide(*op, end, at),
-            Fact::ContextCompacted { calls, .. } => self.compact(calls),
+            Fact::ContextCompacted { .. } => self.compact(fact),
             Fact::AnswerChecked { problems } => self.check_answer(problems.expose()),
             Fact::LimitReached { limit, .. } => self.limit = self.limit.or(Some(*limit)),
             Fact::RateLimited { .. } | Fact::HandedOver { .. } => {}
@@ -184,26 +191,42 @@ impl State {
     fn start_model_call(&mut self, op: SpanId, call: &ModelCall) {
         match call.purpose {
             CallPurpose::Step | CallPurpose::Direct => self.step = call.step,
-            CallPurpose::WrapUp | CallPurpose::Repair => {}
+            CallPurpose::WrapUp | CallPurpose::Summary | CallPurpose::Repair => {}
         }
-        self.context_peak = self.context_peak.max(share(call.estimated_input_tokens, call.model.context_window));
+        if call.purpose != CallPurpose::Summary {
+            self.see_context(call.estimated_input_tokens, call);
+        }
         self.open.insert(op, Open::Model { call: call.clone(), attempt: None, attempts: 0 });
     }
 
     fn end_model_call(&mut self, op: SpanId, end: &ModelCallEnd) {
         let Some(Open::Model { call, .. }) = self.open.remove(&op) else { return };
         self.usage.add(&end.usage);
+        if let Some(cost) = call.model.cost(&end.usage) {
+            self.cost = Some(self.cost.unwrap_or_default().plus(cost));
+        }
         if end.outcome != ModelOutcome::Lost {
             self.crashes = 0;
         }
+        if call.purpose == CallPurpose::Summary {
+            self.room.end_summary(&call, end);
+            if let ModelOutcome::Fault(kind) = end.outcome {
+                self.model_failure = Some((call.purpose, kind));
+            }
+            return;
+        }
         if !end.usage.estimated {
-            self.context_peak = self.context_peak.max(share(end.usage.input, call.model.context_window));
+            self.see_context(end.usage.input, &call);
+        }
+        let too_long = end.outcome == ModelOutcome::Fault(FaultKind::ContextTooLong);
+        if too_long && self.room.is_first_time_too_long() {
+            return;
         }
         if end.outcome == ModelOutcome::Ok {
             self.sent_to = None;
         }
         match (end.outcome, call.purpose) {
-            (ModelOutcome::Cancelled | ModelOutcome::Lost, _) => {}
+            (ModelOutcome::Cancelled | ModelOutcome::Lost, _) | (_, CallPurpose::Summary) => {}
             (ModelOutcome::Ok, purpose @ (CallPurpose::Step | CallPurpose::Direct | CallPurpose::Repair)) => {
                 self.take_reply(end, purpose);
             }
@@ -215,15 +238,22 @@ impl State {
         }
     }
 
+    /// The window as full as it is before a call; a summary is no part of the conversation.
+    fn see_context(&mut self, tokens: u64, call: &ModelCall) {
+        self.context_peak = self.context_peak.max(share(tokens, call.model.context_window));
+    }
+
     /// The call that failed, or would have, goes to this model instead.
     fn send_on(&mut self, fallback: &str) {
         self.sent_to = Some(fallback.to_owned());
         self.model_failure = None;
+        self.room.try_again();
     }
 
     /// Only a step can ask for something: for the others no tool was on offer.
     fn take_reply(&mut self, end: &ModelCallEnd, purpose: CallPurpose) {
         self.answered_steps = self.step;
+        self.room.replied();
         let Some(reply) = &end.reply else { return };
         if !end.usage.estimated && end.usage.input > 0 {
             self.counted = Some(Counted { input: end.usage.input, history_tokens: self.history_tokens });
@@ -232,7 +262,9 @@ impl State {
         if calls.is_empty() && reply.text.trim().is_empty() {
             match purpose {
                 CallPurpose::Repair => self.answer.reject(),
-                CallPurpose::Step | CallPurpose::Direct | CallPurpose::WrapUp => self.empty_replies += 1,
+                CallPurpose::Step | CallPurpose::Direct | CallPurpose::WrapUp | CallPurpose::Summary => {
+                    self.empty_replies += 1;
+                }
             }
             return;
         }
@@ -320,23 +352,6 @@ impl State {
                 None => result.content,
             };
             self.say(Message::Tool { call_id: call.id, content, is_error: result.is_error });
-        }
-    }
-
-    /// Leaves results out; what the provider counted goes down by as much as the estimate.
-    fn compact(&mut self, calls: &[String]) {
-        for message in &mut self.history {
-            let before = estimate_message(message);
-            match message {
-                Message::Tool { call_id, content, .. } if calls.contains(call_id) => *content = left_out(content),
-                Message::Tool { .. } | Message::User { .. } | Message::Assistant { .. } => continue,
-            }
-            let saved = before.saturating_sub(estimate_message(message));
-            self.history_tokens -= saved;
-            if let Some(counted) = &mut self.counted {
-                counted.input = counted.input.saturating_sub(saved);
-                counted.history_tokens = counted.history_tokens.saturating_sub(saved);
-            }
         }
     }
 

@@ -30,7 +30,7 @@ pub fn transcript(entries: &[Entry], prompt: &Prompt) -> Vec<Exchange> {
     for entry in entries {
         match &entry.fact {
             Fact::ModelCallStarted { op, call } => {
-                let request = request(&state, prompt, call.purpose, call.max_tokens);
+                let request = request(&state, prompt, call.purpose, call.max_tokens, call.summarized_steps);
                 let exchange = Exchange { at: entry.at, call: (**call).clone(), request, end: None };
                 exchanges.push((*op, exchange));
             }

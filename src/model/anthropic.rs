@@ -6,13 +6,19 @@ mod reply;
 mod request;
 
 use async_trait::async_trait;
+use serde_json::Value;
 
 use self::reply::MessageReader;
 use super::{
     exchange::exchange,
     http::{Access, Client, Endpoint, Error},
+    tokens::{self, Counting},
 };
-use crate::core::{Fault, Model, ModelReply, ModelRequest, Sensitive, fact::ModelInfo, port::ModelCallInput};
+use crate::core::{
+    Fault, Model, ModelReply, ModelRequest, Sensitive,
+    fact::{CountedBy, ModelInfo},
+    port::{ModelCallInput, TraceContext},
+};
 
 /// The address that is meant where none is configured.
 pub const BASE_URL: &str = "https://api.anthropic.com";
@@ -26,6 +32,9 @@ const VERSION: &str = "2026-10-21";
 pub struct Anthropic {
     info: ModelInfo,
     endpoint: Endpoint,
+    /// Where it is counted, and by whom.
+    counter: Endpoint,
+    counting: Counting,
     stream: bool,
 }
 
@@ -37,8 +46,22 @@ impl Anthropic {
     pub fn new(info: ModelInfo, access: &Access, client: Client) -> Result<Self, Error> {
         let mut headers = vec![("anthropic-version", Sensitive::from(VERSION))];
         headers.extend(access.api_key.clone().map(|key| ("x-api-key", key)));
-        let endpoint = Endpoint::new(client, access, "/v1/messages", &headers)?;
-        Ok(Self { info, endpoint, stream: access.stream })
+        let endpoint = Endpoint::new(client.clone(), access, "/v1/messages", &headers)?;
+        let counter = Endpoint::new(client, access, "/v1/messages/count_tokens", &headers)?;
+        Ok(Self { info, endpoint, counter, counting: Counting::Estimate, stream: access.stream })
+    }
+
+    /// The same, with requests counted before they are made.
+    #[must_use]
+    pub fn counting(self, counting: Counting) -> Self {
+        Self { counting, ..self }
+    }
+
+    async fn ask_for_count(&self, request: &ModelRequest, trace: TraceContext) -> Option<u64> {
+        let body = request::encode_count(request, &self.info.request_model);
+        let (_, response) = self.counter.post(&body, trace, false).await.ok()?;
+        let body = self.counter.body_of(response).await.ok()?;
+        serde_json::from_str::<Value>(&body).ok()?.get("input_tokens")?.as_u64()
     }
 }
 
@@ -61,5 +84,17 @@ impl Model for Anthropic {
     async fn call(&self, call: ModelCallInput<'_>) -> Result<ModelReply, Fault> {
         let reader = MessageReader::new(call.body, &self.info.request_model, self.endpoint.secrets());
         exchange(&self.endpoint, call, self.stream, reader).await
+    }
+
+    fn counted_by(&self) -> CountedBy {
+        self.counting.by()
+    }
+
+    async fn count(&self, request: &ModelRequest, trace: TraceContext) -> Option<u64> {
+        match self.counting {
+            Counting::Estimate => None,
+            Counting::Provider => self.ask_for_count(request, trace).await,
+            Counting::Tokenizer(tokenizer) => tokens::count(tokenizer, request).await,
+        }
     }
 }

@@ -15,7 +15,11 @@ use reqwest::{
 };
 
 pub(super) use self::failure::{error_in, phrase};
-use crate::core::{Clock, Fault, FaultKind, Sensitive, port::ModelCallInput, retry_after};
+use crate::core::{
+    Clock, Fault, FaultKind, Sensitive,
+    port::{ModelCallInput, TraceContext},
+    retry_after,
+};
 
 /// Bytes of a reply at the most.
 pub(super) const MAX_REPLY: usize = 32 << 20;
@@ -157,15 +161,20 @@ impl Endpoint {
 
     /// Sends a request; what comes back is the beginning of a reply.
     pub(super) async fn send(&self, call: ModelCallInput<'_>, stream: bool) -> Result<(Form, Response), Fault> {
+        self.post(call.body, call.trace, stream).await
+    }
+
+    /// Sends a body.
+    pub(super) async fn post(&self, body: &[u8], trace: TraceContext, stream: bool) -> Result<(Form, Response), Fault> {
         let accept = if stream { "text/event-stream" } else { "application/json" };
         let request = self
             .client
             .inner
             .post(self.url.clone())
             .header(ACCEPT, accept)
-            .header("traceparent", call.trace.traceparent())
+            .header("traceparent", trace.traceparent())
             .headers(self.headers.clone())
-            .body(Bytes::copy_from_slice(call.body));
+            .body(Bytes::copy_from_slice(body));
         let response = request.send().await.map_err(|error| unsent(&error))?;
         if !response.status().is_success() {
             return Err(self.failure(response).await);

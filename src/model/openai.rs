@@ -11,8 +11,13 @@ use self::reply::CompletionReader;
 use super::{
     exchange::exchange,
     http::{Access, Client, Endpoint, Error},
+    tokens::{self, Counting},
 };
-use crate::core::{Fault, Model, ModelReply, ModelRequest, Sensitive, fact::ModelInfo, port::ModelCallInput};
+use crate::core::{
+    Fault, Model, ModelReply, ModelRequest, Sensitive,
+    fact::{CountedBy, ModelInfo},
+    port::{ModelCallInput, TraceContext},
+};
 
 /// The address that is meant where none is configured.
 pub const BASE_URL: &str = "https://api.openai.com/v1";
@@ -32,6 +37,7 @@ pub struct OpenAi {
     endpoint: Endpoint,
     stream: bool,
     max_tokens_key: MaxTokensKey,
+    counting: Counting,
 }
 
 impl MaxTokensKey {
@@ -57,7 +63,13 @@ impl OpenAi {
         let bearer = access.api_key.as_ref().map(|key| Sensitive::new(format!("Bearer {}", key.expose())));
         let headers: Vec<_> = bearer.map(|bearer| ("authorization", bearer)).into_iter().collect();
         let endpoint = Endpoint::new(client, access, "/chat/completions", &headers)?;
-        Ok(Self { info, endpoint, stream: access.stream, max_tokens_key })
+        Ok(Self { info, endpoint, stream: access.stream, max_tokens_key, counting: Counting::Estimate })
+    }
+
+    /// The same, with requests counted before they are made; the API itself counts none.
+    #[must_use]
+    pub fn counting(self, counting: Counting) -> Self {
+        Self { counting, ..self }
     }
 }
 
@@ -80,5 +92,16 @@ impl Model for OpenAi {
     async fn call(&self, call: ModelCallInput<'_>) -> Result<ModelReply, Fault> {
         let reader = CompletionReader::new(call.body, &self.info.request_model, self.endpoint.secrets());
         exchange(&self.endpoint, call, self.stream, reader).await
+    }
+
+    fn counted_by(&self) -> CountedBy {
+        self.counting.by()
+    }
+
+    async fn count(&self, request: &ModelRequest, _trace: TraceContext) -> Option<u64> {
+        match self.counting {
+            Counting::Tokenizer(tokenizer) => tokens::count(tokenizer, request).await,
+            Counting::Estimate | Counting::Provider => None,
+        }
     }
 }

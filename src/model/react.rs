@@ -16,8 +16,8 @@ use async_trait::async_trait;
 use self::{parse::parse, text::flatten};
 use crate::core::{
     Fault, Model, ModelReply, ModelRequest, Usage,
-    fact::ModelInfo,
-    port::{ModelCallInput, Progress},
+    fact::{CountedBy, ModelInfo},
+    port::{ModelCallInput, Progress, TraceContext},
 };
 
 /// The text at which the model stops.
@@ -89,6 +89,14 @@ impl Model for React {
             call.progress.received(&reply.text, Usage { estimated: true, ..reply.usage });
         }
         Ok(reply)
+    }
+
+    fn counted_by(&self) -> CountedBy {
+        self.inner.counted_by()
+    }
+
+    async fn count(&self, request: &ModelRequest, trace: TraceContext) -> Option<u64> {
+        self.inner.count(&flatten(request), trace).await
     }
 }
 

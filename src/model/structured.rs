@@ -8,7 +8,11 @@ use std::{borrow::Cow, sync::Arc};
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-use crate::core::{Fault, Model, ModelReply, ModelRequest, fact::ModelInfo, port::ModelCallInput};
+use crate::core::{
+    Fault, Model, ModelReply, ModelRequest,
+    fact::{CountedBy, ModelInfo},
+    port::{ModelCallInput, TraceContext},
+};
 
 /// A schema may nest this deep to be a provider's.
 const MAX_DEPTH: usize = 10;
@@ -66,6 +70,14 @@ impl Model for Prompted {
     async fn call(&self, call: ModelCallInput<'_>) -> Result<ModelReply, Fault> {
         let request = in_words(call.request);
         self.inner.call(ModelCallInput { request: &request, ..call }).await
+    }
+
+    fn counted_by(&self) -> CountedBy {
+        self.inner.counted_by()
+    }
+
+    async fn count(&self, request: &ModelRequest, trace: TraceContext) -> Option<u64> {
+        self.inner.count(&in_words(request), trace).await
     }
 }
 

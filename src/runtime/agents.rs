@@ -10,7 +10,7 @@ use super::{Own, Refused, Setup, SystemClock, mcp::Servers, tools, toolsets::Too
 use crate::{
     config::{self, Config},
     core::{Model, circuit::CircuitId, fact::ModelInfo},
-    model::{self, Anthropic, OpenAi, Prompted, React, Scripted, StructuredOutput, react::ToolCalling},
+    model::{self, Anthropic, Counting, OpenAi, Prompted, React, Scripted, StructuredOutput, react::ToolCalling},
     policy::Policy,
     session::{Agent, Fallback},
     tool::{self, ToolSet},
@@ -44,6 +44,16 @@ pub enum Error {
         model: String,
         /// What is wrong.
         wrong: model::http::Error,
+    },
+    /// A limit on money, and a model whose price nobody knows.
+    #[error(
+        "agents.{agent}.limits.cost_limit_usd: needs to know what tokens of the model {model} cost; its prices are missing"
+    )]
+    Prices {
+        /// The agent.
+        agent: String,
+        /// The model.
+        model: String,
     },
     /// What the program brings along is for nobody.
     #[error("{}; the configuration declares agents {} and models {}", .wrong.join(", "), .agents.join(", "), .models.join(", "))]
@@ -83,6 +93,7 @@ pub(super) fn build(config: &Config, setup: &Setup, policy: &Arc<Policy>, server
     for (name, agent) in &config.agents {
         let tools = offered.of(name).map_err(tools::Error::from)?;
         let agent = build_agent(config, own, &models, policy, name, agent, tools);
+        check_prices(&agent)?;
         agents.insert(name.clone(), Arc::new(agent));
     }
     drop(offered);
@@ -123,6 +134,16 @@ fn build_agent(
     }
 }
 
+/// The configuration checks its own models; one that the program brings along has prices of its own.
+fn check_prices(agent: &Agent) -> Result<(), Error> {
+    let models = std::iter::once(&agent.model).chain(agent.fallback.iter().map(|fallback| &fallback.model));
+    let unpriced = models.map(|model| model.info()).find(|model| model.prices.is_none());
+    match unpriced.filter(|_| agent.limits.cost_limit.is_some()) {
+        None => Ok(()),
+        Some(model) => Err(Error::Prices { agent: agent.name.clone(), model: model.name.clone() }),
+    }
+}
+
 fn check_own(config: &Config, own: &Own) -> Result<(), Error> {
     let wrong = own.undeclared(config);
     if wrong.is_empty() {
@@ -148,14 +169,15 @@ fn build_model(
     client: &mut Option<model::Client>,
 ) -> Result<Arc<dyn Model>, Error> {
     let info = config.info(name);
+    let counting = Counting::of(config.count_tokens, &info.request_model);
     let wrong = |wrong| Error::Http { model: name.to_owned(), wrong };
     let model: Arc<dyn Model> = match &config.provider {
         config::Provider::Scripted(script) => return Ok(Arc::new(build_scripted(name, info, script)?)),
         config::Provider::Anthropic(access) => {
-            Arc::new(Anthropic::new(info, access, shared(client).map_err(wrong)?).map_err(wrong)?)
+            Arc::new(Anthropic::new(info, access, shared(client).map_err(wrong)?).map_err(wrong)?.counting(counting))
         }
         config::Provider::OpenAi(access, key) => {
-            Arc::new(OpenAi::new(info, access, *key, shared(client).map_err(wrong)?).map_err(wrong)?)
+            Arc::new(OpenAi::new(info, access, *key, shared(client).map_err(wrong)?).map_err(wrong)?.counting(counting))
         }
     };
     Ok(match (config.tool_calling, config.structured_output) {

@@ -110,7 +110,8 @@ impl Runtime {
             ..ModelRequest::default()
         };
         let body = model.encode(&request);
-        let input = ModelInput { model: &**model, request: &request, body: &body, timeout, probe: true };
+        let input =
+            ModelInput { model: &**model, request: &request, body: &body, timeout, probe: true, is_private: true };
         let entropy = &*self.inner.entropy;
         let trace_id = TraceId::from_bytes(random(entropy));
         let trace = TraceContext { trace_id, span_id: SpanId::from_bytes(random(entropy)), sampled: false };

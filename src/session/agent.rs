@@ -8,11 +8,11 @@ use sha2::{Digest, Sha256};
 use crate::{
     core::{
         BlobHash, Limits, Model, Principal, Sensitive, SessionId, SpanId, Timestamp,
-        fact::{JOURNAL_VERSION, Language, PromptRef, SessionStarted, SpanLink, TraceStart},
+        fact::{CountedBy, JOURNAL_VERSION, Language, PromptRef, SessionStarted, SpanLink, TraceStart},
         port::Blob,
     },
     journal::{Journal, SessionLog},
-    machine::{self, Asked, Prompt, Surroundings},
+    machine::{self, Asked, Prompt, Surroundings, budget::Count},
     policy::{Entrance, Policy},
     tool::ToolSet,
 };
@@ -103,7 +103,21 @@ impl Agent {
             model: fallback.model.info(),
             detour: self.policy.detour(&self.model.info().name),
         });
-        Surroundings { now, tools_unavailable: self.tools_unavailable(principal), fallback }
+        Surroundings { now, tools_unavailable: self.tools_unavailable(principal), fallback, count: self.can_count() }
+    }
+
+    /// Whether one of its models can count a call before it is made.
+    fn can_count(&self) -> Count {
+        let counts = |asked| self.model_of(asked).counted_by() != CountedBy::Estimate;
+        if counts(Asked::Primary) || counts(Asked::Fallback) { Count::Possible } else { Count::Unavailable }
+    }
+
+    /// One of its models; its own where it has no other.
+    pub(super) fn model_of(&self, asked: Asked) -> &dyn Model {
+        match (asked, &self.fallback) {
+            (Asked::Fallback, Some(fallback)) => &*fallback.model,
+            (Asked::Primary, _) | (Asked::Fallback, None) => &*self.model,
+        }
     }
 
     /// The model to be asked; nothing where the primary may not be asked any more, because

@@ -12,12 +12,19 @@ use super::{
 };
 use crate::{
     core::{
-        Fact, Principal, Sensitive, SessionStatus,
-        fact::{CallPurpose, Limit, ModelCall, SessionEnd, SuspendCause},
+        Fact, Model, Principal, Sensitive, SessionStatus,
+        fact::{CallPurpose, CountedBy, Limit, ModelCall, SessionEnd, SuspendCause},
         port::StoreError,
     },
     journal::SessionLog,
-    machine::{Prompt, Step, answer::without_fence, budget::Allowance, decide, prompt::request, reply::settle_ids},
+    machine::{
+        Prompt, State, Step, Surroundings,
+        answer::without_fence,
+        budget::{Allowance, Count, Measure},
+        decide,
+        prompt::request,
+        reply::settle_ids,
+    },
     policy::{Entrance, MeteredCall, ModelInput},
     tool::Schema,
 };
@@ -64,12 +71,15 @@ pub async fn drive(
     principal: &Arc<Principal>,
     signals: &Signals,
 ) -> Result<Ended, StoreError> {
+    let mut counted = None;
     loop {
         if signals.lost.is_cancelled() {
             return Ok(Ended::TakenOver);
         }
         settle_journal(log).await?;
         let around = agent.surroundings(principal, log.now());
+        // A count is of the history as it was then.
+        let around = Surroundings { count: counted.take().unwrap_or(around.count), ..around };
         match log.read(|state| decide(state, prompt, around)) {
             Step::Finish(facts) => return finish(log, facts).await,
             Step::Compact(fact) | Step::FallBack(fact) => log.record(fact),
@@ -77,14 +87,26 @@ pub async fn drive(
             Step::AwaitConfirmation if signals.cancel.is_cancelled() => log.record(cancel_requested()),
             Step::AwaitConfirmation => return await_confirmation(log).await,
             Step::Stop => return Ok(Ended::Suspended),
-            Step::CallModel { .. } | Step::RunTools(_) if signals.suspend.is_cancelled() => {
+            Step::CallModel { .. } | Step::RunTools(_) | Step::Count { .. } | Step::Summarize { .. }
+                if signals.suspend.is_cancelled() =>
+            {
                 return suspend(log).await;
+            }
+            Step::Count { purpose, asked } => {
+                let work = async { counted = Some(count(log, agent.model_of(asked), agent, prompt, purpose).await) };
+                interruptible(log, signals, work).await;
             }
             Step::CallModel { step, purpose, asked, allowance } => {
                 // Where another call just took the probe, it is decided anew.
                 let Some(chosen) = agent.choose(asked) else { continue };
-                let work = ask_model(log, agent, chosen, prompt, step, purpose, allowance);
-                interruptible(log, signals, work).await;
+                let ask = Ask { step, purpose, allowance, summarized_steps: 0 };
+                interruptible(log, signals, ask_model(log, agent, chosen, prompt, ask)).await;
+            }
+            Step::Summarize { steps, asked, allowance } => {
+                let Some(chosen) = agent.choose(asked) else { continue };
+                let step = log.read(State::next_step);
+                let ask = Ask { step, purpose: CallPurpose::Summary, allowance, summarized_steps: steps };
+                interruptible(log, signals, ask_model(log, agent, chosen, prompt, ask)).await;
             }
             Step::RunTools(calls) => {
                 let work = run_tools(log, agent, principal, calls);
@@ -195,29 +217,44 @@ fn time_left(log: &SessionLog) -> Duration {
     log.read(|state| state.time_left(log.now()))
 }
 
-/// One model call: build the request from the state, send it, record what came.
-async fn ask_model(
-    log: &SessionLog,
-    agent: &Agent,
-    chosen: Chosen<'_>,
-    prompt: &Prompt,
+/// What a model is asked for.
+struct Ask {
     step: u32,
     purpose: CallPurpose,
     allowance: Allowance,
-) {
-    let request = log.read(|state| request(state, prompt, purpose, allowance.max_tokens));
+    summarized_steps: u32,
+}
+
+/// Lets the model count the next call. Where it cannot say, the estimate stands.
+async fn count(log: &SessionLog, model: &dyn Model, agent: &Agent, prompt: &Prompt, purpose: CallPurpose) -> Count {
+    let by = model.counted_by();
+    if by == CountedBy::Estimate {
+        return Count::Unavailable;
+    }
+    let request = log.read(|state| request(state, prompt, purpose, model.info().max_output_tokens, 0));
+    let tokens = agent.policy.count(model, &request, log.root()).await;
+    tokens.map_or(Count::Unavailable, |tokens| Count::Known(Measure { tokens, by }))
+}
+
+/// One model call: build the request from the state, send it, record what came.
+async fn ask_model(log: &SessionLog, agent: &Agent, chosen: Chosen<'_>, prompt: &Prompt, ask: Ask) {
+    let Ask { step, purpose, allowance, summarized_steps } = ask;
+    let request = log.read(|state| request(state, prompt, purpose, allowance.max_tokens, summarized_steps));
     let body = chosen.model.encode(&request);
     let call = MeteredCall::new(ModelCall {
         step,
         purpose,
         model: chosen.model.info().clone(),
-        estimated_input_tokens: allowance.estimated_input,
+        estimated_input_tokens: allowance.input.tokens,
+        counted_by: allowance.input.by,
         max_tokens: allowance.max_tokens,
         body_hash: hash_of(&body),
+        summarized_steps,
     });
     let meter = call.meter.clone();
     let probe = chosen.entrance.as_ref().is_some_and(Entrance::is_probe);
-    let input = ModelInput { model: chosen.model, request: &request, body: &body, timeout: chosen.timeout, probe };
+    let (timeout, is_private) = (chosen.timeout, purpose == CallPurpose::Summary);
+    let input = ModelInput { model: chosen.model, request: &request, body: &body, timeout, is_private, probe };
     log.observe(call, |op| async move {
         let mut end = agent.policy.call_model(log, op, input, &meter).await;
         if let Some(reply) = &mut end.reply {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     core::{
-        BlobHash, EndReason, Entry, Fact, SessionId, SessionStatus, Timestamp, TraceId, Usage,
+        BlobHash, EndReason, Entry, Fact, Money, SessionId, SessionStatus, Timestamp, TraceId, Usage,
         fact::{SessionEnd, SessionStarted, SessionSummary},
     },
     machine::{State, state::Confirmation},
@@ -77,6 +77,8 @@ pub struct SessionReport {
     pub total_steps: u32,
     /// Tokens so far.
     pub usage: Usage,
+    /// What they cost in US dollars; nothing where no model of it has prices.
+    pub cost_usd: Option<f64>,
     /// Tools called, in the order of their first call.
     pub tools_called: Vec<String>,
     /// When it began, RFC 3339.
@@ -168,6 +170,7 @@ impl SessionReport {
             pending_confirmations: PendingConfirmation::all(state),
             total_steps: state.steps(),
             usage: *state.usage(),
+            cost_usd: state.cost().map(Money::usd),
             tools_called: state.tools_called().to_vec(),
             started_at: began.to_string(),
             finished_at: None,
@@ -187,6 +190,7 @@ impl SessionReport {
             degraded: end.degraded,
             total_steps: end.steps,
             usage: end.usage,
+            cost_usd: end.cost.map(Money::usd),
             finished_at: Some(at.to_string()),
             active_ms: end.active_ms,
             ..self

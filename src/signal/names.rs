@@ -60,6 +60,8 @@ pub const SESSION_STEPS: &str = "glassbox.session.steps";
 pub const SESSION_INPUT_TOKENS: &str = "glassbox.session.input_tokens";
 /// Output tokens of a whole session.
 pub const SESSION_OUTPUT_TOKENS: &str = "glassbox.session.output_tokens";
+/// What all model calls of a session cost in US dollars; a name of its own, as for its tokens.
+pub const SESSION_COST_USD: &str = "glassbox.session.cost_usd";
 /// Active time of a session; waiting for a person does not count.
 pub const SESSION_ACTIVE_MS: &str = "glassbox.session.active_ms";
 /// The configured kind of task.
@@ -84,6 +86,10 @@ pub const MODEL_NAME: &str = "glassbox.model.name";
 pub const MODEL_OUTCOME: &str = "glassbox.model.outcome";
 /// Why a model was called.
 pub const MODEL_PURPOSE: &str = "glassbox.model.purpose";
+/// What a model call cost in US dollars.
+pub const COST_USD: &str = "glassbox.cost_usd";
+/// Who counted the input before the call.
+pub const COUNTED_BY: &str = "glassbox.counted_by";
 /// Whether the token counts are our estimate.
 pub const USAGE_ESTIMATED: &str = "glassbox.usage.estimated";
 /// How a tool call ended.
@@ -123,8 +129,12 @@ pub const EVENT_CANCEL_REQUESTED: &str = "glassbox.session.cancel_requested";
 pub const EVENT_ANSWER_CHECKED: &str = "glassbox.answer_checked";
 /// How much was wrong with it.
 pub const PROBLEMS: &str = "glassbox.problems";
-/// Event: old results were left out of the history.
+/// Event: old results or steps were left out of the history.
 pub const EVENT_COMPACTED: &str = "glassbox.context_compacted";
+/// Results that a compaction left out.
+pub const COMPACTED_RESULTS: &str = "glassbox.compacted.results";
+/// Steps that a compaction left out.
+pub const COMPACTED_STEPS: &str = "glassbox.compacted.steps";
 /// Estimated input tokens before a compaction.
 pub const TOKENS_BEFORE: &str = "glassbox.tokens_before";
 /// Estimated input tokens after a compaction.

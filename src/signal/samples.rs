@@ -5,12 +5,12 @@ use std::time::Duration;
 use serde_json::Map;
 
 use crate::core::{
-    Arguments, BlobHash, Effect, EndReason, Entry, Fact, Limits, ModelReply, Principal, SessionId, SessionStatus,
-    SpanId, StreamId, Timestamp, ToolOutcome, Usage,
+    Arguments, BlobHash, Effect, EndReason, Entry, Fact, Limits, ModelReply, Money, Prices, Principal, SessionId,
+    SessionStatus, SpanId, StreamId, Timestamp, ToolOutcome, Usage,
     fact::{
-        AttemptEnd, CallPurpose, ConfirmationEnd, ConfirmationRequest, Decision, Language, ModelCall, ModelCallEnd,
-        ModelInfo, ModelOutcome, Observation, PromptRef, SessionEnd, SessionStarted, ToolCallBegin, ToolCallEnd,
-        TraceStart,
+        AttemptEnd, CallPurpose, ConfirmationEnd, ConfirmationRequest, CountedBy, Decision, Language, ModelCall,
+        ModelCallEnd, ModelInfo, ModelOutcome, Observation, PromptRef, SessionEnd, SessionStarted, ToolCallBegin,
+        ToolCallEnd, TraceStart,
     },
 };
 
@@ -78,8 +78,10 @@ impl Journal {
                 purpose: CallPurpose::Step,
                 model: model(name),
                 estimated_input_tokens: 1000,
+                counted_by: CountedBy::Estimate,
                 max_tokens: 4096,
                 body_hash: BlobHash::from_bytes([1; 32]),
+                summarized_steps: 0,
             }),
         })
     }
@@ -181,6 +183,7 @@ pub(crate) fn session_end(status: SessionStatus, reason: Option<EndReason>) -> S
         degraded: false,
         steps: 1,
         usage: Usage { input: 12_400, output: 3200, ..Usage::default() },
+        cost: Some(Money::from_nanos(85_200_000)),
         tools_called: vec!["search".into()],
         context_peak: 0.1,
         active_ms: 0,
@@ -194,6 +197,13 @@ fn model(name: &str) -> ModelInfo {
         provider: "anthropic".into(),
         context_window: 200_000,
         max_output_tokens: 8192,
+        // $3 in, $15 out, $0.30 from the cache, $3.75 into it.
+        prices: (name == "main").then(|| Prices {
+            input: Money::from_nanos(3_000_000_000),
+            output: Money::from_nanos(15_000_000_000),
+            cache_read: Money::from_nanos(300_000_000),
+            cache_write: Money::from_nanos(3_750_000_000),
+        }),
     }
 }
 

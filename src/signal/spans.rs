@@ -96,9 +96,7 @@ impl SpanFold {
             Fact::SessionSuspended { cause } => open.note(suspended(at, *cause)),
             Fact::SessionResumed { .. } => open.note(event(names::EVENT_RESUMED, at, Vec::new())),
             Fact::CancelRequested { .. } => open.note(event(names::EVENT_CANCEL_REQUESTED, at, Vec::new())),
-            Fact::ContextCompacted { tokens_before, tokens_after, .. } => {
-                open.note(compacted(at, *tokens_before, *tokens_after));
-            }
+            Fact::ContextCompacted { .. } => open.note(compacted(at, &entry.fact)),
             Fact::AnswerChecked { problems } => open.note(answer_checked(at, problems.expose().len())),
             Fact::LimitReached { limit, value } => open.note(limit_reached(at, *limit, *value)),
             Fact::HandedOver { cause, .. } => open.note(handed_over(at, *cause)),
@@ -202,9 +200,15 @@ fn suspended(at: Timestamp, cause: SuspendCause) -> Event {
     event(names::EVENT_SUSPENDED, at, vec![string(names::CAUSE, cause.label())])
 }
 
-fn compacted(at: Timestamp, before: u64, after: u64) -> Event {
-    let tokens = [(names::TOKENS_BEFORE, before), (names::TOKENS_AFTER, after)];
-    event(names::EVENT_COMPACTED, at, tokens.map(|(name, value)| attributes::integer(name, value)).into())
+fn compacted(at: Timestamp, fact: &Fact) -> Event {
+    let mut numbers = Vec::new();
+    if let Fact::ContextCompacted { calls, steps, tokens_before, tokens_after, .. } = fact {
+        numbers.push(attributes::integer(names::COMPACTED_RESULTS, calls.len()));
+        numbers.push(attributes::integer(names::COMPACTED_STEPS, *steps));
+        numbers.push(attributes::integer(names::TOKENS_BEFORE, *tokens_before));
+        numbers.push(attributes::integer(names::TOKENS_AFTER, *tokens_after));
+    }
+    event(names::EVENT_COMPACTED, at, numbers)
 }
 
 /// How much is wrong with an answer, not what: that may repeat the answer.

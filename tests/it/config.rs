@@ -8,7 +8,7 @@ mod variables;
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use glassbox::config::{Config, Exception, Provider, Report, Script, Sources, Store, Synchronous};
-use glassbox::core::{Effect, Fault, FaultKind, fact::Language, spec::Confirm};
+use glassbox::core::{Effect, Fault, FaultKind, Money, Prices, fact::Language, spec::Confirm};
 use glassbox::model::{Access, StructuredOutput, openai::MaxTokensKey, react::ToolCalling};
 use proptest::prelude::*;
 
@@ -228,6 +228,29 @@ proptest! {
         bytes[at] = byte;
         let _ = Config::from_text("x", &bytes, Path::new(""), &BTreeMap::new());
     }
+}
+
+#[test]
+fn prices_and_counting_have_their_defaults_and_come_back_as_they_were() {
+    let limit = SMALL.replace("    model: bank\n", "    model: bank\n    limits: {cost_limit_usd: 0.5}\n");
+    let text = limit.replace("script: bank}", "script: bank, prices: {input: 0.075, output: 3, cache_read: 0.0075}}");
+    let text = format!(
+        "{text}  own: {{provider: openai, model: qwen, base_url: 'http://h'}}\n  \
+         gpt: {{provider: openai, model: gpt-5, base_url: 'http://h'}}\n  \
+         claude: {{provider: anthropic, base_url: 'http://h', count_tokens: provider}}\n"
+    );
+    let config = loaded(&text, &[]);
+    assert_eq!(config.agents["bank"].limits.cost_limit, Some(Money::from_nanos(500_000_000)));
+    let prices = Prices {
+        input: Money::from_nanos(75_000_000),
+        output: Money::from_nanos(3_000_000_000),
+        cache_read: Money::from_nanos(7_500_000),
+        cache_write: Money::from_nanos(75_000_000),
+    };
+    assert_eq!(config.models["bank"].info("bank").prices, Some(prices));
+    let counted = ["bank", "own", "gpt", "claude"].map(|name| config.models[name].count_tokens.label());
+    assert_eq!(counted, ["estimate", "estimate", "tokenizer", "provider"]);
+    assert_eq!(loaded(&config.effective_yaml(), &[]), config);
 }
 
 #[test]

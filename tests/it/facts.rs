@@ -3,14 +3,14 @@
 use glassbox::{
     Effect, FaultKind, Principal, Sensitive,
     core::{
-        Arguments, BlobHash, EndReason, Fact, Limits, ModelReply, SessionId, SessionStatus, SpanId, Timestamp,
+        Arguments, BlobHash, EndReason, Fact, Limits, ModelReply, Money, SessionId, SessionStatus, SpanId, Timestamp,
         ToolCall, ToolDefinition, ToolOutcome, TraceId, Usage,
         circuit::{CircuitCause, CircuitChange, CircuitId, CircuitState},
         fact::{
-            AttemptEnd, CallPurpose, ConfirmationEnd, ConfirmationRequest, Decision, DefinitionChange, EraseCause,
-            FallbackCause, HandoverCause, JOURNAL_VERSION, Language, Limit, ModelCall, ModelCallEnd, ModelInfo,
-            ModelOutcome, Observation, PromptRef, RateLimit, SessionEnd, SessionStarted, SpanLink, SuspendCause,
-            ToolCallBegin, ToolCallEnd, TraceStart,
+            AttemptEnd, CallPurpose, ConfirmationEnd, ConfirmationRequest, CountedBy, Decision, DefinitionChange,
+            EraseCause, FallbackCause, HandoverCause, JOURNAL_VERSION, Language, Limit, ModelCall, ModelCallEnd,
+            ModelInfo, ModelOutcome, Observation, PromptRef, RateLimit, SessionEnd, SessionStarted, SpanLink,
+            SuspendCause, ToolCallBegin, ToolCallEnd, TraceStart,
         },
     },
 };
@@ -62,6 +62,7 @@ pub(crate) fn session_finished(status: SessionStatus, reason: Option<EndReason>)
         degraded: true,
         steps: 2,
         usage: Usage { input: 900, output: 80, cache_read: 5, cache_write: 6, reasoning: 7, estimated: true },
+        cost: Some(Money::from_nanos(1_590_000)),
         tools_called: vec!["get_transactions".to_owned()],
         context_peak: 0.123_456_789,
         active_ms: 1_234,
@@ -81,8 +82,10 @@ pub(crate) fn model_call_started(step: u32) -> Fact {
         purpose: CallPurpose::Step,
         model: model(),
         estimated_input_tokens: 700,
+        counted_by: CountedBy::Tokenizer,
         max_tokens: 4_096,
         body_hash: hash(4),
+        summarized_steps: 3,
     };
     Fact::ModelCallStarted { op: span(1), call: Box::new(call) }
 }
@@ -116,7 +119,13 @@ pub(crate) fn samples(id: SessionId) -> Vec<Fact> {
         Fact::SessionSuspended { cause: SuspendCause::Journal },
         Fact::SessionResumed { process: "proc_00".to_owned() },
         Fact::CancelRequested { by: "signal".into() },
-        Fact::ContextCompacted { calls: vec!["call_1_1".to_owned()], tokens_before: 160_000, tokens_after: 9_000 },
+        Fact::ContextCompacted {
+            calls: vec!["call_1_1".to_owned()],
+            steps: 2,
+            summary: sensitive("такси: 2 поездки"),
+            tokens_before: 160_000,
+            tokens_after: 9_000,
+        },
         Fact::AnswerChecked { problems: Sensitive::new(vec!["/сумма: missing".to_owned()]) },
         Fact::LimitReached { limit: Limit::TokenBudget, value: 50_000 },
         Fact::HandedOver { cause: HandoverCause::UnknownOutcome, detail: "перевод мог уйти".into() },
@@ -255,6 +264,7 @@ fn model() -> ModelInfo {
         provider: "scripted".to_owned(),
         context_window: 200_000,
         max_output_tokens: 4_096,
+        prices: None,
     }
 }
 

@@ -18,7 +18,7 @@ use glassbox::{
         port::ModelCallInput,
     },
     journal::Journal,
-    machine::{Asked, Fallback, State, Step, Surroundings, decide},
+    machine::{Asked, Fallback, State, Step, Surroundings, budget::Count, decide},
     session::{self, Agent, Ended, NewSession, Signals, drive},
     signal::{MetricLabels, Metrics, spans::SpanFold},
     store::memory,
@@ -42,6 +42,7 @@ impl Switched {
             provider: "scripted".into(),
             context_window,
             max_output_tokens,
+            prices: None,
         };
         Arc::new(Self { info, up: AtomicBool::new(true), asked: AtomicUsize::new(0), delay_ms: AtomicU64::new(0) })
     }
@@ -255,7 +256,12 @@ async fn a_journal_cut_before_the_call_leads_to_the_same_fallback() {
     let cut = &entries[..=sent_on.expect("it was sent on")];
     let prompt = bench.agent.prompt(&world::principal());
     let fallback = Fallback { model: bench.backup.info(), detour: None };
-    let around = Surroundings { now: bench.clock.now(), tools_unavailable: false, fallback: Some(fallback) };
+    let around = Surroundings {
+        now: bench.clock.now(),
+        tools_unavailable: false,
+        fallback: Some(fallback),
+        count: Count::Unavailable,
+    };
     let Step::CallModel { step, asked, allowance, .. } = decide(&State::fold(cut), &prompt, around) else {
         panic!("the call follows")
     };

@@ -161,6 +161,7 @@ fn model_info() -> ModelInfo {
         provider: "scripted".into(),
         context_window: 100_000,
         max_output_tokens: 4096,
+        prices: None,
     }
 }
 

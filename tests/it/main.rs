@@ -12,6 +12,7 @@ mod collector;
 mod config;
 mod confirm_process;
 mod confirmations;
+mod context;
 mod corpus;
 mod crash;
 mod dashboards;

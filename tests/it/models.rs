@@ -17,7 +17,7 @@ use glassbox::core::{
     fact::ModelInfo,
     port::{ModelCallInput, Nobody, TraceContext},
 };
-use glassbox::model::{Access, Anthropic, Client, OpenAi, openai::MaxTokensKey};
+use glassbox::model::{Access, Anthropic, Client, Counting, OpenAi, openai::MaxTokensKey};
 use glassbox::runtime::SystemClock;
 use serde_json::json;
 
@@ -50,6 +50,7 @@ impl Wire {
             provider: self.name().into(),
             context_window: 8000,
             max_output_tokens: 1000,
+            prices: None,
         };
         let headers = BTreeMap::from([("x-tenant".to_owned(), "demo".into())]);
         let access = Access { base_url: base_url.into(), api_key: Some(KEY.into()), headers, stream };
@@ -76,16 +77,24 @@ fn request() -> ModelRequest {
     }
 }
 
+/// A model whose provider counts.
+fn counting_anthropic(base_url: &str) -> Anthropic {
+    let info = Wire::Anthropic.model(base_url, false).info().clone();
+    let access =
+        Access { base_url: base_url.into(), api_key: Some(KEY.into()), headers: BTreeMap::new(), stream: false };
+    let client = Client::new(Arc::new(SystemClock)).expect("a client");
+    Anthropic::new(info, &access, client).expect("a model").counting(Counting::Provider)
+}
+
+fn trace() -> TraceContext {
+    TraceContext { trace_id: TraceId::from_bytes([0xab; 16]), span_id: SpanId::from_bytes([0xcd; 8]), sampled: true }
+}
+
 /// Asks the model once.
 async fn ask(model: &dyn Model) -> Result<ModelReply, Fault> {
     let request = request();
     let body = model.encode(&request);
-    let trace = TraceContext {
-        trace_id: TraceId::from_bytes([0xab; 16]),
-        span_id: SpanId::from_bytes([0xcd; 8]),
-        sampled: true,
-    };
-    model.call(ModelCallInput { request: &request, body: &body, trace, progress: &Nobody }).await
+    model.call(ModelCallInput { request: &request, body: &body, trace: trace(), progress: &Nobody }).await
 }
 
 /// Tokens of the request by estimate: a quarter of its bytes.

@@ -11,19 +11,23 @@ use std::{
 
 use glassbox::{
     core::{
-        Arguments, Clock, EndReason, Entry, Fact, Limits, Message, Tool, ToolOutcome,
+        Arguments, BlobHash, Clock, EndReason, Entry, Fact, Limits, Message, Money, Prices, Tool, ToolOutcome,
         circuit::CircuitId,
         fact::{CallPurpose, Language},
         lease::{LeaseGrant, Leases as _},
         port::StoreErrorKind,
     },
     journal::{Journal, SessionLog},
-    machine::State,
+    machine::{
+        State,
+        transcript::{Exchange, transcript},
+    },
     policy::{Act, Policy, ToolRate},
     session::{Ended, Say, Signals, Standing, decided, drive, expiries, take_up, take_up_because, weigh},
     store::memory,
 };
 use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
 
 use crate::world::{self, FallbackPlan, PausedClock, PlannedTool, ToolPlan};
 
@@ -39,6 +43,9 @@ struct Scenario {
     limits: LimitPlan,
     #[serde(default)]
     context_window: Option<u64>,
+    /// What its tokens cost: billionths of a dollar for a million.
+    #[serde(default)]
+    prices: Option<Prices>,
     /// JSON Schema that the answer is held to.
     #[serde(default)]
     output_schema: Option<serde_json::Value>,
@@ -83,6 +90,8 @@ struct Scenario {
     #[serde(default)]
     explanation: Option<String>,
     tokens: u64,
+    #[serde(default)]
+    cost_nano_usd: Option<u64>,
     /// Active time, which in paused time is exact.
     #[serde(default)]
     active_ms: u64,
@@ -131,6 +140,7 @@ impl DecisionPlan {
 struct LimitPlan {
     max_iterations: Option<u32>,
     token_budget: Option<u64>,
+    cost_limit_nano_usd: Option<Money>,
     deadline_ms: Option<u64>,
     max_parallel_tools: Option<u32>,
 }
@@ -141,6 +151,7 @@ impl LimitPlan {
         Limits {
             max_iterations: self.max_iterations.unwrap_or(usual.max_iterations),
             token_budget: self.token_budget.unwrap_or(usual.token_budget),
+            cost_limit: self.cost_limit_nano_usd,
             deadline: self.deadline_ms.map_or(usual.deadline, Duration::from_millis),
             max_parallel_tools: self.max_parallel_tools.unwrap_or(usual.max_parallel_tools),
             ..usual
@@ -166,7 +177,7 @@ fn line(fact: &Fact) -> String {
             let other = if call.model.name == "test" { String::new() } else { format!(" at {}", call.model.name) };
             match call.purpose {
                 CallPurpose::Step => format!("model_call_started {}{other}", call.step),
-                CallPurpose::Direct | CallPurpose::WrapUp | CallPurpose::Repair => {
+                CallPurpose::Direct | CallPurpose::WrapUp | CallPurpose::Summary | CallPurpose::Repair => {
                     format!("model_call_started {} {}{other}", call.step, call.purpose.label())
                 }
             }
@@ -225,8 +236,12 @@ fn line(fact: &Fact) -> String {
         Fact::CircuitChanged(change) => {
             format!("{} {} {} {}", change.circuit, change.from.label(), change.to.label(), change.cause.label())
         }
-        Fact::ContextCompacted { calls, tokens_before, tokens_after } => {
-            format!("context_compacted {} {tokens_before} {tokens_after}", calls.join(","))
+        Fact::ContextCompacted { calls, steps, summary, tokens_before, tokens_after } => {
+            let what = match summary {
+                None => calls.join(","),
+                Some(summary) => format!("steps={steps} {:?}", summary.expose()),
+            };
+            format!("context_compacted {what} {tokens_before} {tokens_after}")
         }
         Fact::AnswerChecked { problems } => {
             format!("answer_checked {}", problems.expose().join("; ")).trim_end().to_owned()
@@ -297,6 +312,7 @@ async fn play(scenario: &Scenario) -> (Vec<Entry>, Vec<Entry>, Ended) {
         .collect();
     let mut model = world::model_info();
     model.context_window = scenario.context_window.unwrap_or(model.context_window);
+    model.prices = scenario.prices;
     let mut agent = world::agent(&scenario.script, model, scenario.limits.limits(), scenario.language, tools);
     agent.output_schema = scenario.output_schema.clone().map(Arc::new);
     agent.fallback = scenario.fallback.as_ref().map(FallbackPlan::fallback);
@@ -350,7 +366,12 @@ async fn play(scenario: &Scenario) -> (Vec<Entry>, Vec<Entry>, Ended) {
             tokio::join!(driving, cancel).0
         }
     };
-    (world::entries(&store), world::system_entries(&store), ended.expect("memory does not fail"))
+    let entries = world::entries(&store);
+    for Exchange { call, request, .. } in transcript(&entries, &prompt) {
+        let body = BlobHash::from_bytes(Sha256::digest(agent.model.encode(&request)).into());
+        assert_eq!(body, call.body_hash, "{}: a request cannot be rebuilt", scenario.shows);
+    }
+    (entries, world::system_entries(&store), ended.expect("memory does not fail"))
 }
 
 /// Where a run differs from what its scenario says; empty if nowhere.
@@ -376,6 +397,7 @@ fn differences(scenario: &Scenario, entries: &[Entry], system: &[Entry], ended: 
     check("degraded", end.degraded.to_string(), scenario.degraded.to_string());
     check("partial", format!("{:?}", text(&end.partial)), format!("{:?}", scenario.partial));
     check("explanation", format!("{:?}", end.explanation), format!("{:?}", scenario.explanation));
+    check("cost", format!("{:?}", end.cost.map(Money::nanos)), format!("{:?}", scenario.cost_nano_usd));
     check("tokens", end.usage.total().to_string(), scenario.tokens.to_string());
     check("active_ms", end.active_ms.to_string(), scenario.active_ms.to_string());
     found
@@ -422,10 +444,6 @@ async fn every_scenario_gives_its_journal() {
     // session can end with and that something here can bring about.
     let missing: Vec<_> = ToolOutcome::ALL.iter().filter(|outcome| !outcomes.contains(outcome.label())).collect();
     assert!(missing.is_empty(), "no scenario ends a call as {missing:?}");
-    let missing: Vec<_> = EndReason::ALL
-        .iter()
-        .filter(|reason| !matches!(reason, EndReason::CostLimit))
-        .filter(|reason| !reasons.contains(reason.label()))
-        .collect();
+    let missing: Vec<_> = EndReason::ALL.iter().filter(|reason| !reasons.contains(reason.label())).collect();
     assert!(missing.is_empty(), "no scenario ends as {missing:?}");
 }

@@ -10,7 +10,7 @@ use glassbox::{
         Arguments, BlobHash, EndReason, Entry, Fact, FaultKind, Limits, ModelReply, Principal, SessionId,
         SessionStatus, SpanId, StreamId, Timestamp, ToolOutcome, Usage,
         fact::{
-            CallPurpose, Language, ModelCall, ModelCallEnd, ModelInfo, ModelOutcome, Observation, PromptRef,
+            CallPurpose, CountedBy, Language, ModelCall, ModelCallEnd, ModelInfo, ModelOutcome, Observation, PromptRef,
             SessionEnd, SessionStarted, ToolCallBegin, ToolCallEnd, TraceStart,
         },
         message::ToolCall,
@@ -31,6 +31,7 @@ fn model() -> ModelInfo {
         provider: "anthropic".into(),
         context_window: 1000,
         max_output_tokens: 100,
+        prices: None,
     }
 }
 
@@ -77,8 +78,10 @@ fn model_call(session: SessionId, outcome: ModelOutcome) -> [Fact; 2] {
         purpose: CallPurpose::Step,
         model: model(),
         estimated_input_tokens: 8,
+        counted_by: CountedBy::Estimate,
         max_tokens: 100,
         body_hash: BlobHash::from_bytes([0; 32]),
+        summarized_steps: 0,
     };
     let end = ModelCallEnd { outcome, reply: Some(reply), usage, error: None, attempts: 1 };
     [Fact::ModelCallStarted { op, call: Box::new(begin) }, Fact::ModelCallFinished { op, end: Box::new(end) }]
@@ -115,6 +118,7 @@ fn finished(status: SessionStatus, reason: Option<EndReason>) -> Fact {
         degraded: false,
         steps: 1,
         usage: Usage::default(),
+        cost: None,
         tools_called: vec![],
         context_peak: 0.0,
         active_ms: 5,

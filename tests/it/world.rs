@@ -171,6 +171,7 @@ pub fn model_info() -> ModelInfo {
         provider: "scripted".into(),
         context_window: 8000,
         max_output_tokens: 1000,
+        prices: None,
     }
 }
 

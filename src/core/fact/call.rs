@@ -21,13 +21,15 @@ pub enum CallPurpose {
     Direct,
     /// One call without tools that turns what is known into a partial answer.
     WrapUp,
+    /// No step: what is left out of the history is summed up, to make room.
+    Summary,
     /// One call without tools that asks for an answer of the right form, after one that was not.
     Repair,
 }
 
 impl CallPurpose {
     /// Every purpose.
-    pub const ALL: [Self; 4] = [Self::Step, Self::Direct, Self::WrapUp, Self::Repair];
+    pub const ALL: [Self; 5] = [Self::Step, Self::Direct, Self::WrapUp, Self::Summary, Self::Repair];
 
     /// The word that users see.
     pub const fn label(self) -> &'static str {
@@ -35,8 +37,41 @@ impl CallPurpose {
             Self::Step => "step",
             Self::Direct => "direct",
             Self::WrapUp => "wrap_up",
+            Self::Summary => "summary",
             Self::Repair => "repair",
         }
+    }
+}
+
+/// Who counted the input of a call before it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CountedBy {
+    /// The provider of the model.
+    Provider,
+    /// A tokenizer of ours.
+    Tokenizer,
+    /// Nobody: an estimate by what was counted last, and by length.
+    #[default]
+    Estimate,
+}
+
+impl CountedBy {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Provider, Self::Tokenizer, Self::Estimate];
+
+    /// The word that users see, also in configuration.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Provider => "provider",
+            Self::Tokenizer => "tokenizer",
+            Self::Estimate => "estimate",
+        }
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for this form")]
+    const fn is_estimate(&self) -> bool {
+        matches!(self, Self::Estimate)
     }
 }
 
@@ -49,12 +84,18 @@ pub struct ModelCall {
     pub purpose: CallPurpose,
     /// The model asked first.
     pub model: ModelInfo,
-    /// Our estimate of its input.
+    /// Its input, as far as it is known before the call.
     pub estimated_input_tokens: u64,
+    /// Who says so.
+    #[serde(default, skip_serializing_if = "CountedBy::is_estimate")]
+    pub counted_by: CountedBy,
     /// Output tokens allowed.
     pub max_tokens: u64,
     /// The hash of the body that is sent, which proves a rebuilt prompt.
     pub body_hash: BlobHash,
+    /// Of a summary: how many of the oldest steps it is about.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub summarized_steps: u32,
 }
 
 /// How a model call or attempt ended.
@@ -173,4 +214,9 @@ pub struct Observation {
     /// Where the whole result is kept, if it was capped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whole: Option<BlobHash>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for this form")]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
 }

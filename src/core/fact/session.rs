@@ -7,6 +7,7 @@ use crate::core::{
     id::{BlobHash, SessionId, SpanId, TraceId},
     limits::Limits,
     message::Usage,
+    money::{Money, Prices},
     outcome::{EndReason, SessionStatus},
     principal::Principal,
     sensitive::Sensitive,
@@ -64,6 +65,16 @@ pub struct ModelInfo {
     pub context_window: u64,
     /// Output tokens at the most.
     pub max_output_tokens: u64,
+    /// What its tokens cost, in billionths of a dollar; none where nobody said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prices: Option<Prices>,
+}
+
+impl ModelInfo {
+    /// What a call of it cost; nothing where it has no prices.
+    pub fn cost(&self, usage: &Usage) -> Option<Money> {
+        self.prices.map(|prices| prices.cost(usage))
+    }
 }
 
 /// The system prompt of a session.
@@ -196,6 +207,9 @@ pub struct SessionEnd {
     pub steps: u32,
     /// Tokens of all model calls.
     pub usage: Usage,
+    /// What they cost, as far as their models have prices; nothing where none has.
+    #[serde(rename = "cost_nano_usd", default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Money>,
     /// Tools called, each once, in the order of their first call; invented names left out.
     pub tools_called: Vec<String>,
     /// The fullest that the context window was before a call, 0 to 1.

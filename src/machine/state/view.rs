@@ -8,7 +8,7 @@ use std::{
 use super::{Confirmation, Open, State};
 use crate::{
     core::{
-        FaultKind, Limits, Message, SessionStatus, SpanId, Timestamp, ToolCall, Usage,
+        FaultKind, Limits, Message, Money, SessionStatus, SpanId, Timestamp, ToolCall, Usage,
         fact::{CallPurpose, Language, Limit, ModelInfo},
     },
     machine::{prompt::Prompt, repeats::Repeats},
@@ -110,9 +110,11 @@ impl State {
         self.model_failure.map(|(_, kind)| kind)
     }
 
-    /// The same, of a step's call: without its reply the session cannot go on.
+    /// The same, of a step's own call: without its reply the session cannot go on.
     pub fn model_fault(&self) -> Option<FaultKind> {
-        self.model_failure.filter(|(purpose, _)| *purpose != CallPurpose::WrapUp).map(|(_, kind)| kind)
+        self.model_failure
+            .filter(|(purpose, _)| !matches!(purpose, CallPurpose::WrapUp | CallPurpose::Summary))
+            .map(|(_, kind)| kind)
     }
 
     /// The fallback that the next call was sent to.
@@ -141,6 +143,11 @@ impl State {
     /// Tokens so far.
     pub const fn usage(&self) -> &Usage {
         &self.usage
+    }
+
+    /// What the calls so far cost, as far as their models have prices; nothing where none has.
+    pub const fn cost(&self) -> Option<Money> {
+        self.cost
     }
 
     /// The fullest that the window was.

@@ -19,7 +19,8 @@ const NOTHING: &str = "(nothing)";
 #[derive(Serialize)]
 struct Body<'a> {
     model: &'a str,
-    max_tokens: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     system: Vec<Block<'a>>,
     messages: Vec<Turn<'a>>,
@@ -31,7 +32,8 @@ struct Body<'a> {
     stop_sequences: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     output_config: Option<OutputConfig<'a>>,
-    stream: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream: Option<bool>,
 }
 
 #[derive(Serialize)]
@@ -104,17 +106,27 @@ enum OutputFormat<'a> {
 
 /// The body of a request.
 pub(super) fn encode(request: &ModelRequest, model: &str, stream: bool) -> Vec<u8> {
+    write(request, model, Some(request.max_tokens), Some(stream))
+}
+
+/// The body of a request to have that request counted.
+pub(super) fn encode_count(request: &ModelRequest, model: &str) -> Vec<u8> {
+    write(request, model, None, None)
+}
+
+fn write(request: &ModelRequest, model: &str, max_tokens: Option<u64>, stream: Option<bool>) -> Vec<u8> {
     let (tools, tool_choice) = tools(request);
     let (system, schema) = structured::told(request);
     let system = text(&system).map(|text| Block::Text { text, cache_control: Some(CacheControl::Ephemeral) });
     let body = Body {
         model,
-        max_tokens: request.max_tokens,
+        max_tokens,
         system: system.into_iter().collect(),
         messages: turns(&request.messages),
         tools,
         tool_choice,
-        stop_sequences: &request.stop,
+        // Where it is only counted, nothing is stopped.
+        stop_sequences: if max_tokens.is_some() { &request.stop } else { &[] },
         output_config: schema.map(|schema| OutputConfig { format: OutputFormat::JsonSchema { schema } }),
         stream,
     };

@@ -18,6 +18,7 @@ fn info() -> ModelInfo {
         provider: "scripted".into(),
         context_window: 100_000,
         max_output_tokens: 4096,
+        prices: None,
     }
 }
 

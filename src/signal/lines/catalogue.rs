@@ -56,6 +56,8 @@ pub enum Shape {
     Names,
     /// A whole number from 0.
     Count,
+    /// A number from 0 with digits after its point.
+    Amount,
     /// True or false.
     Flag,
     /// RFC 3339 in UTC.
@@ -128,6 +130,7 @@ pub const EVENTS: &[Event] = &[
             LATENCY,
             field("input_tokens", Shape::Count, "input tokens of all attempts, cached ones included"),
             field("output_tokens", Shape::Count, "output tokens of all attempts"),
+            maybe("cost_usd", Shape::Amount, "what they cost in US dollars; null where the model has no prices"),
             maybe("finish_reason", Shape::Word(finish_reasons), "the provider's word; null without a reply"),
             ATTEMPTS,
         ],
@@ -212,10 +215,11 @@ pub const EVENTS: &[Event] = &[
     },
     Event {
         name: "context_compacted",
-        meaning: "Old results of tools were left out of the history, to make room for the next call.",
+        meaning: "Old results of tools, or whole steps, were left out of the history, to make room for the next call.",
         scope: Scope::Session,
         fields: &[
             field("results", Shape::Count, "results left out"),
+            field("steps", Shape::Count, "steps left out, in whose place a summary stands"),
             field("tokens_before", Shape::Count, "estimated input tokens of the next call before"),
             field("tokens_after", Shape::Count, "and after"),
         ],
@@ -232,7 +236,7 @@ pub const EVENTS: &[Event] = &[
         scope: Scope::Session,
         fields: &[
             field("limit", Shape::Word(limits), "which one"),
-            field("value", Shape::Count, "the value at which it stands"),
+            field("value", Shape::Count, "the value at which it stands; of `cost_limit` in billionths of a US dollar"),
         ],
     },
     Event {
@@ -265,6 +269,7 @@ pub const EVENTS: &[Event] = &[
             field("total_steps", Shape::Count, "steps done"),
             field("total_input_tokens", Shape::Count, "input tokens of all model calls"),
             field("total_output_tokens", Shape::Count, "output tokens of all model calls"),
+            maybe("cost_usd", Shape::Amount, "what they cost in US dollars; null where no model has prices"),
             maybe("total_latency_ms", Shape::Count, "from first fact to last; null where the start was not seen"),
             field("tools_called", Shape::Names, "tools called, each once, in order of their first call"),
         ],

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::catalogue;
 use crate::{
     core::{
-        Entry, Fact, SessionId, SpanId, StreamId, TraceId,
+        Entry, Fact, Money, SessionId, SpanId, StreamId, TraceId,
         fact::{ConfirmationEnd, ModelCallEnd, SessionEnd, SessionStarted, ToolCallEnd},
         id::ProcessId,
     },
@@ -93,8 +93,9 @@ fn write_fact(hash: &KeyedHash, open: Option<&Open<Identity>>, session: SessionI
         Fact::RateLimited { limit, tool, wait_ms } => {
             line("rate_limited").with("limit", limit.label()).with("tool_name", tool).with("wait_ms", wait_ms)
         }
-        Fact::ContextCompacted { calls, tokens_before, tokens_after } => line("context_compacted")
+        Fact::ContextCompacted { calls, steps, tokens_before, tokens_after, .. } => line("context_compacted")
             .with("results", calls.len())
+            .with("steps", steps)
             .with("tokens_before", *tokens_before)
             .with("tokens_after", *tokens_after),
         Fact::AnswerChecked { problems } => line("answer_checked").with("problems", problems.expose().len()),
@@ -192,6 +193,7 @@ impl<'a> Line<'a> {
             .with("latency_ms", latency)
             .with("input_tokens", end.usage.input)
             .with("output_tokens", end.usage.output)
+            .with("cost_usd", call.and_then(|call| call.call.model.cost(&end.usage)).map(Money::usd))
             .with("finish_reason", end.reply.as_ref().map(|reply| catalogue::finish_reason(&reply.finish_reason)))
             .with("attempts", end.attempts)
     }
@@ -244,6 +246,7 @@ impl<'a> Line<'a> {
             .with("total_steps", end.steps)
             .with("total_input_tokens", end.usage.input)
             .with("total_output_tokens", end.usage.output)
+            .with("cost_usd", end.cost.map(Money::usd))
             .with("total_latency_ms", latency)
             .with("tools_called", &end.tools_called)
     }

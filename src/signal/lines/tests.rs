@@ -78,7 +78,7 @@ fn eventful() -> Journal {
     journal.push(Fact::CancelRequested { by: "C-001".into() });
     journal.push(Fact::RateLimited { limit: RateLimit::Tool, tool: Some("search".into()), wait_ms: 12_000 });
     let calls = vec!["call_1_1".to_owned()];
-    journal.push(Fact::ContextCompacted { calls, tokens_before: 932, tokens_after: 552 });
+    journal.push(Fact::ContextCompacted { calls, steps: 0, summary: None, tokens_before: 932, tokens_after: 552 });
     journal.push(Fact::AnswerChecked { problems: Sensitive::new(vec!["/phone: +7 701 123 45 67".into()]) });
     journal.push(Fact::LimitReached { limit: Limit::RepeatedFailure, value: 3 });
     let detail = "call Ivan at +7 701 123 45 67".into();
@@ -160,7 +160,7 @@ fn the_seed_events_carry_the_seed_fields() {
         json!({
             "event": "agent_session_finished", "session_id": session, "task_type": "spending", "status": "error",
             "reason": "repeated_failure", "degraded": false, "total_steps": 1, "total_input_tokens": 12400,
-            "total_output_tokens": 3200, "total_latency_ms": 1600, "tools_called": ["search"],
+            "total_output_tokens": 3200, "cost_usd": 0.0852, "total_latency_ms": 1600, "tools_called": ["search"],
             "timestamp": "2026-02-18T10:23:46.600Z", "trace_id": trace, "span_id": root, "seq": 21,
             "agent": "bank", "user_hash": USER,
         })
@@ -176,6 +176,8 @@ fn further_events_say_what_was_tried() {
         fields(&lines[2], &["step", "purpose", "model", "outcome", "latency_ms", "input_tokens", "output_tokens"]),
         json!([1, "step", "main", "ok", 1200, 12000, 3000])
     );
+    // 12,000 tokens at 3 and 3,000 at 15 millionths of a dollar.
+    assert_eq!(lines[2]["cost_usd"], 0.081);
     assert_eq!(lines[2]["finish_reason"], "tool_use");
     assert_eq!(fields(&lines[3], &["step", "tool_name", "attempt", "reason"]), json!([1, "search", 2, "failed"]));
     assert_eq!(
@@ -183,7 +185,7 @@ fn further_events_say_what_was_tried() {
         json!(["unknown", "unknown_tool", true, null])
     );
     assert_eq!(fields(&lines[6], &["limit", "tool_name", "wait_ms"]), json!(["tool", "search", 12_000]));
-    assert_eq!(fields(&lines[7], &["results", "tokens_before", "tokens_after"]), json!([1, 932, 552]));
+    assert_eq!(fields(&lines[7], &["results", "steps", "tokens_before", "tokens_after"]), json!([1, 0, 932, 552]));
     assert_eq!(lines[8]["problems"], 1);
     assert_eq!(fields(&lines[9], &["limit", "value"]), json!(["repeated_failure", 3]));
     assert_eq!(lines[10]["cause"], "session_ended");

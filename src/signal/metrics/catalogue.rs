@@ -116,6 +116,8 @@ families! {
         "Whether calls of this model go straight to its fallback now: it is down, or its circuit is not closed.";
     FALLBACK_UNTESTED = "glassbox_model_fallback_untested", Kind::Gauge, ["model"], "0 or 1",
         "Whether this fallback was not tried with the current tool definitions when the process began.";
+    COST = "glassbox_cost_usd_total", Kind::Counter, ["model"], "US dollars",
+        "What model calls cost, by the prices that are configured; stays at zero for a model without prices.";
     CIRCUIT_STATE = "glassbox_circuit_state", Kind::Gauge, ["kind", "name", "state"], "0 or 1",
         "How a circuit breaker stands: 1 for the state it is in, 0 for the others.";
     CIRCUIT_MOVES = "glassbox_circuit_transitions_total", Kind::Counter, ["kind", "name", "to"], "moves",

@@ -90,6 +90,9 @@ fn count_model_call(
     {
         duration.observe(at.since(call.started).as_secs_f64());
     }
+    if let Some(cost) = call.and_then(|call| call.call.model.cost(&end.usage)) {
+        model.cost.inc_by(cost.usd());
+    }
     if end.usage.total() > 0 {
         model.input.observe(as_number(end.usage.input));
         model.output.observe(as_number(end.usage.output));

@@ -9,7 +9,8 @@ use std::{
 };
 
 use prometheus::{
-    Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    Counter, CounterVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec,
+    Opts, Registry,
 };
 
 use super::{
@@ -107,6 +108,7 @@ pub(super) struct ToolSeries {
 pub(super) struct ModelSeries {
     pub(super) calls: HashMap<ModelOutcome, IntCounter>,
     pub(super) auth_failures: IntCounter,
+    pub(super) cost: Counter,
     pub(super) requests: [IntCounter; 3],
     pub(super) retries: HashMap<FaultKind, IntCounter>,
     /// No entry for a lost call, whose duration says nothing.
@@ -129,6 +131,7 @@ struct Families {
     tool_duration: HistogramVec,
     model_calls: IntCounterVec,
     model_auth: IntCounterVec,
+    cost: CounterVec,
     model_tools: IntCounterVec,
     model_retries: IntCounterVec,
     operation: HistogramVec,
@@ -252,6 +255,7 @@ impl Families {
             tool_duration: histograms(registry, &c::TOOL_DURATION)?,
             model_calls: counters(registry, &c::MODEL_CALLS)?,
             model_auth: counters(registry, &c::MODEL_AUTH)?,
+            cost: amounts(registry, &c::COST)?,
             model_tools: counters(registry, &c::MODEL_TOOLS)?,
             model_retries: counters(registry, &c::MODEL_RETRIES)?,
             operation: histograms(registry, &c::GEN_AI_OPERATION)?,
@@ -308,6 +312,7 @@ impl Families {
         ModelSeries {
             calls: calls.collect(),
             auth_failures: self.model_auth.with_label_values(&[name]),
+            cost: self.cost.with_label_values(&[name]),
             requests: Verdict::ALL.map(|verdict| self.model_tools.with_label_values(&[name, verdict.label()])),
             retries: retries.collect(),
             duration: timed.collect(),
@@ -320,6 +325,13 @@ impl Families {
 /// Makes a family of counters.
 pub(super) fn counters(registry: &Registry, family: &Family) -> Result<IntCounterVec, prometheus::Error> {
     let made = IntCounterVec::new(Opts::new(family.name, family.meaning), family.labels)?;
+    registry.register(Box::new(made.clone()))?;
+    Ok(made)
+}
+
+/// Makes a family of counters that count in fractions.
+fn amounts(registry: &Registry, family: &Family) -> Result<CounterVec, prometheus::Error> {
+    let made = CounterVec::new(Opts::new(family.name, family.meaning), family.labels)?;
     registry.register(Box::new(made.clone()))?;
     Ok(made)
 }

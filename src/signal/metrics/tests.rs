@@ -201,6 +201,8 @@ fn a_session_counts_its_calls_tokens_and_end() {
             ("glassbox_sessions_active", 0.0),
             (r#"glassbox_model_calls_total{model="main",outcome="ok"}"#, 1.0),
             (r#"glassbox_model_retries_total{model="main",reason="overloaded"}"#, 1.0),
+            // 1,200 tokens at 3 and 90 at 15 millionths of a dollar.
+            (r#"glassbox_cost_usd_total{model="main"}"#, 0.00495),
             (r#"glassbox_model_tool_requests_total{model="main",verdict="valid"}"#, 1.0),
             (r#"glassbox_model_tool_requests_total{model="main",verdict="unknown_tool"}"#, 1.0),
             (r#"glassbox_tool_calls_total{outcome="ok",tool="search"}"#, 1.0),

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     core::{
-        Effect, SessionId, SpanId, Timestamp, ToolOutcome, Usage,
+        Effect, Prices, SessionId, SpanId, Timestamp, ToolOutcome, Usage,
         fact::{
             ConfirmationEnd, ConfirmationRequest, ModelCall, ModelCallEnd, ModelOutcome, ToolCallBegin, ToolCallEnd,
         },
@@ -29,6 +29,7 @@ pub(super) struct OpenCall {
     started: Timestamp,
     attributes: Vec<KeyValue>,
     effect: Option<Effect>,
+    prices: Option<Prices>,
     running: Vec<Attempt>,
     attempts: Vec<Event>,
 }
@@ -53,9 +54,10 @@ impl OpenCall {
             integer(names::STEP, call.step),
             string(names::MODEL_NAME, &call.model.name),
             string(names::MODEL_PURPOSE, call.purpose.label()),
+            string(names::COUNTED_BY, call.counted_by.label()),
         ];
         let name = format!("{} {}", names::operation::CHAT, capped(&call.model.request_model));
-        Self::new(SpanKind::Client, name, at, attributes)
+        Self { prices: call.model.prices, ..Self::new(SpanKind::Client, name, at, attributes) }
     }
 
     /// A tool call that began. An invented name stays out of the span's name, which tools group by.
@@ -88,7 +90,7 @@ impl OpenCall {
     }
 
     const fn new(kind: SpanKind, name: String, started: Timestamp, attributes: Vec<KeyValue>) -> Self {
-        Self { kind, name, started, attributes, effect: None, running: Vec::new(), attempts: Vec::new() }
+        Self { kind, name, started, attributes, effect: None, prices: None, running: Vec::new(), attempts: Vec::new() }
     }
 
     /// It is asked in the place of another model.
@@ -146,6 +148,8 @@ impl OpenCall {
         }
         if end.outcome == ModelOutcome::Ok || end.usage.total() > 0 {
             self.attributes.extend(usage(&end.usage));
+            let cost = self.prices.map(|prices| prices.cost(&end.usage));
+            self.attributes.extend(cost.map(|cost| KeyValue::new(names::COST_USD, cost.usd())));
         }
         let events = std::mem::take(&mut self.attempts);
         self.shape(op, at, events, failed.then_some(outcome))

@@ -167,6 +167,7 @@ fn totals(end: &SessionEnd) -> Vec<KeyValue> {
         integer(names::SESSION_OUTPUT_TOKENS, end.usage.output),
         integer(names::SESSION_ACTIVE_MS, end.active_ms),
     ];
+    attributes.extend(end.cost.map(|cost| KeyValue::new(names::SESSION_COST_USD, cost.usd())));
     attributes.extend(end.reason.map(|reason| string(names::REASON, reason.label())));
     attributes
 }

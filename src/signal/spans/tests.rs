@@ -5,11 +5,11 @@ use serde_json::{Map, json};
 
 use super::*;
 use crate::core::{
-    Arguments, BlobHash, EndReason, FaultKind, Limits, ModelReply, Principal, SessionStatus, StreamId, ToolOutcome,
-    Usage,
+    Arguments, BlobHash, EndReason, FaultKind, Limits, ModelReply, Money, Prices, Principal, SessionStatus, StreamId,
+    ToolOutcome, Usage,
     fact::{
-        AttemptEnd, CallPurpose, JOURNAL_VERSION, Language, ModelCall, ModelCallEnd, ModelInfo, ModelOutcome,
-        Observation, PromptRef, SessionEnd, SpanLink, ToolCallBegin, ToolCallEnd, TraceStart,
+        AttemptEnd, CallPurpose, CountedBy, JOURNAL_VERSION, Language, ModelCall, ModelCallEnd, ModelInfo,
+        ModelOutcome, Observation, PromptRef, SessionEnd, SpanLink, ToolCallBegin, ToolCallEnd, TraceStart,
     },
     id::ProcessId,
     spec::Effect,
@@ -36,6 +36,13 @@ fn model() -> ModelInfo {
         provider: "anthropic".into(),
         context_window: 200_000,
         max_output_tokens: 4096,
+        // 1, 2, 0.1 and 1 dollar for a million tokens.
+        prices: Some(Prices {
+            input: Money::from_nanos(1_000_000_000),
+            output: Money::from_nanos(2_000_000_000),
+            cache_read: Money::from_nanos(100_000_000),
+            cache_write: Money::from_nanos(1_000_000_000),
+        }),
     }
 }
 
@@ -71,8 +78,10 @@ fn model_started(op: SpanId) -> Fact {
         purpose: CallPurpose::Step,
         model: model(),
         estimated_input_tokens: 90,
+        counted_by: CountedBy::Estimate,
         max_tokens: 1000,
         body_hash: BlobHash::from_bytes([0; 32]),
+        summarized_steps: 0,
     };
     Fact::ModelCallStarted { op, call: Box::new(call) }
 }
@@ -131,6 +140,7 @@ fn finished(status: SessionStatus, reason: Option<EndReason>) -> Fact {
         degraded: false,
         steps: 2,
         usage: Usage { input: 300, output: 40, ..Usage::default() },
+        cost: Some(Money::from_nanos(86_000)),
         tools_called: vec!["lookup".into()],
         context_peak: 0.1,
         active_ms: 9000,
@@ -232,6 +242,11 @@ fn a_model_call_shows_its_tokens_and_each_attempt() {
     assert_eq!(int(&chat.attributes, "gen_ai.usage.input_tokens"), Some(100));
     assert_eq!(int(&chat.attributes, "gen_ai.usage.output_tokens"), Some(20));
     assert_eq!(int(&chat.attributes, "gen_ai.usage.cache_read.input_tokens"), Some(60));
+    // 40 plain tokens at 1, 60 cached at 0.1 and 20 at 2 millionths of a dollar; the root has a name of its own.
+    assert_eq!(get(&chat.attributes, "glassbox.cost_usd"), Some(&Value::F64(0.000086)));
+    assert_eq!(get(&root.attributes, "glassbox.cost_usd"), None);
+    assert_eq!(get(&root.attributes, "glassbox.session.cost_usd"), Some(&Value::F64(0.000086)));
+    assert_eq!(text(&chat.attributes, "glassbox.counted_by").as_deref(), Some("estimate"));
     assert_eq!(int(&chat.attributes, "glassbox.step"), Some(2));
     assert_eq!(int(&chat.attributes, "glassbox.retries"), Some(1));
     assert_eq!(text(&chat.attributes, "gen_ai.conversation.id").as_deref(), Some("conv-7"));

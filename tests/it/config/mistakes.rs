@@ -159,6 +159,15 @@ fn agents_are_held_to_their_names_and_limits() {
         ("limits: {context_ratio: 0}", "must be a number above 0 and up to 1, not \"0\""),
         ("limits: {max_parallel_tools: 0}", "must be a whole number from 1 to 256, not \"0\""),
         ("limits: {token_budget: 50_000}", "must be a whole number from 1 to 1000000000, not \"50_000\""),
+        (
+            "limits: {cost_limit_usd: 0.5}",
+            "limits.cost_limit_usd: needs to know what tokens cost; write models.bank.prices",
+        ),
+        (
+            "limits: {cost_limit_usd: $5}",
+            "must be a number of US dollars such as 0.25, up to 1000000 and with up to 4 digits after the point, not \"$5\"",
+        ),
+        ("limits: {cost_limit_usd: 0}", "must be more than nothing, not \"0\""),
         ("limits: {preset: reserch}", "must be default, simple or research, not \"reserch\"; did you mean research?"),
     ] {
         let text = SMALL.replace("    model: bank\n", &format!("    model: bank\n    {line}\n"));
@@ -169,6 +178,19 @@ fn agents_are_held_to_their_names_and_limits() {
     let found = mistakes(&SMALL.replace("  bank:\n    system", "  Bank-1:\n    system"), &[]);
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].starts_with("glassbox.yaml:2:3: agents.Bank-1: must be small letters"), "{}", found[0]);
+}
+
+#[test]
+fn a_limit_on_cost_needs_the_prices_of_every_model_that_may_be_asked() {
+    let text = SMALL
+        .replace("    model: bank\n", "    model: bank\n    fallback: spare\n    limits: {cost_limit_usd: 0.5}\n")
+        .replace("script: bank}", "script: bank, prices: {input: 1, output: 2}}");
+    let found = mistakes(&format!("{text}  spare: {{provider: scripted, script: bank}}\n"), &[]);
+    assert_eq!(
+        found,
+        ["glassbox.yaml:6:30: agents.bank.limits.cost_limit_usd: needs to know what tokens cost; write \
+          models.spare.prices"]
+    );
 }
 
 #[test]
@@ -238,6 +260,20 @@ const MODELS: &[(&str, &str)] = &[
         "7:65: models.x.script: is for provider scripted only",
     ),
     ("x: {provider: scripted}", "7:3: models.x.script: is missing"),
+    (
+        "x: {provider: scripted, script: bank, count_tokens: tokenizer}",
+        "7:55: models.x.count_tokens: is for provider anthropic or openai only",
+    ),
+    (
+        "x: {provider: openai, model: m, base_url: 'http://h', count_tokens: provider}",
+        "7:71: models.x.count_tokens: must be tokenizer or estimate: the API of provider openai counts nothing",
+    ),
+    ("x: {provider: scripted, script: bank, prices: {input: 3}}", "7:41: models.x.prices.output: is missing"),
+    (
+        "x: {provider: scripted, script: bank, prices: {input: 3, output: 1e1}}",
+        "7:68: models.x.prices.output: must be a number of US dollars such as 0.25, up to 1000000 and with up to 4 \
+         digits after the point, not \"1e1\"",
+    ),
 ];
 
 #[test]

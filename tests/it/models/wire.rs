@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 
 use glassbox::{
-    core::{Arguments, ModelReply, ToolCall, Usage},
+    core::{Arguments, Model as _, ModelReply, ToolCall, Usage},
     machine::reply::settle_ids,
 };
 use serde_json::{Value, json};
 
-use super::{KEY, Provider, WIRES, Wire, ask, estimated_input, provider::Play};
+use super::{KEY, Provider, WIRES, Wire, ask, counting_anthropic, estimated_input, provider::Play, request, trace};
 
 /// What a model of this wire reads of this answer.
 async fn read(wire: Wire, stream: bool, play: Play) -> ModelReply {
@@ -160,6 +160,28 @@ async fn no_arguments_null_and_an_object_are_read_as_what_is_meant() {
         let reply =
             read(Wire::Anthropic, false, Play::json(200, json!({"content": content, "stop_reason": "tool_use"})));
         assert_eq!(reply.await.calls[0].arguments, expected, "{input}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_is_counted_by_its_provider_before_it_is_made() {
+    let provider = Provider::playing(Play::json(200, json!({"input_tokens": 2095}))).await;
+    let model = counting_anthropic(&provider.url);
+    assert_eq!(model.count(&request(), trace()).await, Some(2095));
+    let asked = provider.asked().remove(0);
+    assert_eq!(asked.uri, "/v1/messages/count_tokens");
+    assert_eq!(
+        (asked.headers["x-api-key"].as_bytes(), asked.headers.contains_key("traceparent")),
+        (KEY.as_bytes(), true)
+    );
+    let mut keys: Vec<_> = asked.body.as_object().expect("an object").keys().map(String::as_str).collect();
+    keys.sort_unstable();
+    // The API knows neither max_tokens nor stream here.
+    assert_eq!(keys, ["messages", "model", "system", "tools"]);
+
+    for answer in [Play::json(500, "{}"), Play::json(200, "{}"), Play::json(200, "no JSON")] {
+        let provider = Provider::playing(answer).await;
+        assert_eq!(counting_anthropic(&provider.url).count(&request(), trace()).await, None);
     }
 }
 

@@ -37,8 +37,27 @@ pub fn agree(evidence: &Evidence, models: &RequestModels) {
     let families: Vec<_> = TOLD_BY_LINES.iter().chain(TOLD_BY_JOURNAL).copied().collect();
     let metrics = scraped(&evidence.metrics, &families);
     same(&of_journal(&evidence.journal, models), &metrics, "journal");
+    costs_agree(evidence);
     let facts = format!("glassbox_journal_facts_total {}", evidence.journal.len());
     assert!(evidence.metrics.lines().any(|line| line == facts), "{facts} is not what the metrics say");
+}
+
+/// A token of the main model costs a millionth of a dollar as input and two as output.
+fn costs_agree(evidence: &Evidence) {
+    let of_main = |line: &&Value| line["event"] == "model_called" && line["model"] == "main";
+    let calls: Vec<_> = evidence.lines.iter().filter(of_main).collect();
+    let tokens = |line: &&Value| number(line, "input_tokens") + 2 * number(line, "output_tokens");
+    let micros: u64 = calls.iter().map(tokens).sum();
+    let told: f64 = calls.iter().map(|line| line["cost_usd"].as_f64().unwrap()).sum();
+    let scraped =
+        evidence.metrics.lines().find_map(|line| line.strip_prefix("glassbox_cost_usd_total{model=\"main\"} "));
+    // The demonstration has no such model.
+    let Some(scraped) = scraped else { return assert!(calls.is_empty()) };
+    let scraped: f64 = scraped.parse().unwrap();
+    assert!(micros > 0, "nothing was paid for");
+    for cost in [told, scraped] {
+        assert_eq!(format!("{:.3}", cost * 1e6), format!("{micros}.000"));
+    }
 }
 
 fn same(counted: &Counts, metrics: &Counts, source: &str) {

@@ -89,6 +89,7 @@ impl Seen {
         match found.value.as_ref()?.value.as_ref()? {
             any_value::Value::StringValue(text) => Some(text.as_str().into()),
             any_value::Value::IntValue(number) => Some((*number).into()),
+            any_value::Value::DoubleValue(number) => Some((*number).into()),
             any_value::Value::BoolValue(truth) => Some((*truth).into()),
             other => panic!("{key} is {other:?}"),
         }

@@ -144,6 +144,7 @@ fn root_tells(root: &Seen, line: &Value) {
     assert_eq!(root.attribute("glassbox.session.steps"), Some(line["total_steps"].clone()));
     assert_eq!(root.attribute("glassbox.session.input_tokens"), Some(line["total_input_tokens"].clone()));
     assert_eq!(root.attribute("glassbox.session.output_tokens"), Some(line["total_output_tokens"].clone()));
+    assert_eq!(root.attribute("glassbox.session.cost_usd").unwrap_or_default(), line["cost_usd"]);
     assert_eq!(root.failed(), line["status"] == "error", "{line}");
     assert_eq!(took_ms(root), number(line, "total_latency_ms"), "{line}");
 }
@@ -161,6 +162,7 @@ fn call_tells(span: &Seen, line: &Value) {
         if outcome == "ok" {
             assert_eq!(span.attribute("gen_ai.usage.input_tokens"), Some(line["input_tokens"].clone()));
             assert_eq!(span.attribute("gen_ai.usage.output_tokens"), Some(line["output_tokens"].clone()));
+            assert_eq!(span.attribute("glassbox.cost_usd").unwrap_or_default(), line["cost_usd"]);
         }
         assert!(span.span.name.starts_with("chat "), "{}", span.span.name);
     } else {

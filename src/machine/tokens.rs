@@ -1,10 +1,11 @@
-//! How many tokens a message is, by its length.
+//! The tokens of a message by its length, for want of a count.
 
 use crate::core::{Arguments, Message, ToolCall, message::estimate_tokens};
 
 /// Tokens that a message costs besides its text.
 const MESSAGE_OVERHEAD: u64 = 4;
 
+/// About how many tokens a message takes.
 pub(super) fn estimate_message(message: &Message) -> u64 {
     let text = match message {
         Message::User { content } | Message::Tool { content, .. } => estimate_tokens(content),
@@ -13,6 +14,11 @@ pub(super) fn estimate_message(message: &Message) -> u64 {
         }
     };
     text + MESSAGE_OVERHEAD
+}
+
+/// About how many tokens some messages take.
+pub(super) fn estimate_messages(messages: &[Message]) -> u64 {
+    messages.iter().map(estimate_message).sum()
 }
 
 fn estimate_call(call: &ToolCall) -> u64 {
