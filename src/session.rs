@@ -3,6 +3,7 @@
 //! It must never know which model, tool or store there is, nor how a signal looks.
 
 mod agent;
+mod cached;
 mod confirm;
 mod driver;
 mod export;

@@ -13,7 +13,7 @@ use crate::{
         port::{LiveText, StoreError},
     },
     journal::SystemLog,
-    policy::{Circuits, Limits, Policy, Primaries, Slots},
+    policy::{Cache, Circuits, Limits, Policy, Primaries, Slots},
 };
 
 /// The circuit breakers that are asked for: one a tool or group of tools, one a model.
@@ -42,6 +42,7 @@ pub(super) fn build(config: &Config, setup: &Setup, system: &SystemLog, readers:
         primaries: Primaries::new(system.clone(), breaker.half_open_after, primaries),
         limits: Limits::new(rates, &setup.clock),
         slots: Slots::default(),
+        cache: Cache::default(),
         llm_retry: config.llm_retry_policy.rules().for_models(),
         tool_retry: config.tool_retry_policy.rules(),
         entropy: setup.entropy.clone(),
