@@ -3,6 +3,7 @@
 //! It must never hold a rule: what a session is and may do stands to its left.
 
 mod check;
+mod check_tools;
 mod confirm;
 mod live_text;
 mod live_view;

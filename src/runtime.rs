@@ -4,6 +4,7 @@
 //! It must never hold a rule of the loop, of a tool or of a signal; those stand to its left.
 
 mod agents;
+mod check_tools;
 mod checks;
 mod clock;
 mod decide;
@@ -22,6 +23,7 @@ mod signals;
 mod spawn;
 mod tools;
 mod toolsets;
+mod try_tool;
 mod waiting;
 
 use std::{
@@ -36,6 +38,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::{
     agents::build_models,
+    check_tools::{ToolCheck, ToolsReport},
     checks::{ModelCheck, Untested},
     clock::{SystemClock, SystemEntropy},
     decide::{NotDecided, Settled},
@@ -46,6 +49,7 @@ pub use self::{
     retention::{Eraser, Erasure, Held},
     setup::{Own, OwnTool, Setup},
     spawn::spawn,
+    try_tool::{NotTried, Trial, Tried},
 };
 use self::{live::Live, resume::Taken, signals::Signals, waiting::Watched};
 use crate::{

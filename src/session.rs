@@ -18,4 +18,5 @@ pub use self::{
     export::{EXPORT_VERSION, ExportError, all_ids, export},
     report::{PendingConfirmation, SessionReport, SessionRow},
     resume::{PromptError, beginning, own_prompt, take_up, take_up_because},
+    tools::try_call,
 };

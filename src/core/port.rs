@@ -126,6 +126,20 @@ pub trait Tool: Send + Sync {
     /// A [`Fault`]; its text is shown to the model.
     async fn call(&self, cx: &ToolContext, arguments: Value) -> Result<ToolReply, Fault>;
 
+    /// What sort of tool it is, in a word: `http`, `sql`, `command`, `mcp`, `builtin`, or `rust`
+    /// for what is code of the program.
+    fn kind(&self) -> &'static str {
+        "rust"
+    }
+
+    /// Whether what is behind it can be reached, found out without changing anything there.
+    ///
+    /// # Errors
+    /// A [`Fault`] that says what is missing.
+    async fn probe(&self) -> Result<(), Fault> {
+        Ok(())
+    }
+
     /// Level 2 of validation: what the schema cannot say (a limit per customer, a sanity check).
     ///
     /// # Errors

@@ -89,7 +89,7 @@ impl Runtime {
     }
 
     /// Gives the agents the tools that their servers list now, and these their series and breakers.
-    fn refresh_tools(&self) {
+    pub(super) fn refresh_tools(&self) {
         let inner = &self.inner;
         inner.agents.refresh(&inner.servers, |tools, circuits| {
             inner.signals.metrics().declare(&tools, &circuits);

@@ -4,7 +4,11 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt as _, stream};
 
-use super::{agent::Agent, cached, confirm};
+use super::{
+    agent::Agent,
+    cached,
+    confirm::{self, Say},
+};
 use crate::{
     core::{
         Effect, Fact, Fault, Principal, Sensitive, SpanId, ToolCall, ToolOutcome, ToolSpec,
@@ -28,6 +32,19 @@ pub(super) async fn run_tools(log: &SessionLog, agent: &Agent, principal: &Arc<P
         .buffer_unordered(width)
         .for_each(|()| std::future::ready(()))
         .await;
+}
+
+/// Runs one call that no model asked for, through its whole path; where a person must agree,
+/// whoever tries it has said whether they do.
+pub async fn try_call(log: &SessionLog, agent: &Agent, principal: &Arc<Principal>, call: ToolCall, approve: bool) {
+    run_call(log, agent, principal, call.clone()).await;
+    let waits = log.read(|state| state.confirmation(&call.id).filter(|asked| asked.waits()).map(|asked| asked.op));
+    if let Some(op) = waits {
+        let by = principal.id.clone().into();
+        let say = Say { call_id: call.id.clone(), approve, by, comment: None, arguments_hash: None };
+        log.record(confirm::decided(op, say));
+        run_call(log, agent, principal, call).await;
+    }
 }
 
 async fn run_call(log: &SessionLog, agent: &Agent, principal: &Arc<Principal>, call: ToolCall) {

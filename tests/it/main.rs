@@ -6,6 +6,7 @@
 mod alerting;
 mod alerts;
 mod check_models;
+mod check_tools;
 mod circuits;
 mod cli;
 mod collector;

@@ -78,7 +78,7 @@ fn registration(
     let remote = offer.definition.name.clone();
     if let Err(errors) = Schema::compile(&offer.definition.input_schema, settings.strict) {
         let wrong = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-        tracing::warn!(target: "glassbox", server = server.name(), tool = remote, %wrong, "a tool is left out");
+        server.leave_out(&remote, wrong);
         return None;
     }
     let spec = spec(server.name(), settings, names.get(&remote)?, offer);
