@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::{
     Api,
+    auth::Caller,
     body::{object, whole},
     problem::Problem,
     sessions::{find, read},
@@ -46,17 +47,18 @@ enum Word {
 /// `POST /v1/sessions/{id}/confirmations/{call_id}`
 pub(super) async fn decide(
     State(api): State<Api>,
+    caller: Caller,
     Path((id, call_id)): Path<(String, String)>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Json<Value>, Problem> {
     let right = "the body must be a JSON object with a decision, approve or deny";
     let decide: Decide = object(&whole(body)?, right)?;
     let session: SessionId = id.parse().map_err(|_| Problem::no_session(&id))?;
-    find(&api, session).await?.ok_or_else(|| Problem::no_session(&id))?;
+    find(&api, &caller, session).await?.ok_or_else(|| Problem::no_session(&id))?;
     let say = Say {
         call_id,
         approve: decide.decision == Word::Approve,
-        by: api.options.principal.id.clone().into(),
+        by: caller.id().into(),
         comment: decide.comment.map(Into::into),
         arguments_hash: decide.arguments_hash,
     };
@@ -70,9 +72,9 @@ pub(super) async fn decide(
 }
 
 /// `GET /v1/confirmations`: what the caller may decide on, the newest session first.
-pub(super) async fn list(State(api): State<Api>) -> Result<Json<Value>, Problem> {
+pub(super) async fn list(State(api): State<Api>, caller: Caller) -> Result<Json<Value>, Problem> {
     let filter = SessionFilter {
-        principal: Some(api.options.principal.id.clone()),
+        principal: Some(caller.id().to_owned()),
         status: Some(SessionStatus::AwaitingConfirmation),
         ..SessionFilter::default()
     };

@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 
 use super::{
     Api,
+    auth::Caller,
     problem::Problem,
     sessions::{find, read},
 };
@@ -33,9 +34,13 @@ const AHEAD: usize = 4;
 const PIECE: usize = 32 * 1024;
 
 /// `DELETE /v1/sessions/{id}`: 204; 409 while somebody drives it.
-pub(super) async fn erase_session(State(api): State<Api>, Path(id): Path<String>) -> Result<StatusCode, Problem> {
+pub(super) async fn erase_session(
+    State(api): State<Api>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<StatusCode, Problem> {
     let session: SessionId = id.parse().map_err(|_| Problem::no_session(&id))?;
-    if find(&api, session).await?.is_none() {
+    if find(&api, &caller, session).await?.is_none() {
         return Err(Problem::no_session(&id));
     }
     let erasure = erase(&api, vec![session]).await?;
@@ -49,9 +54,10 @@ pub(super) async fn erase_session(State(api): State<Api>, Path(id): Path<String>
 /// some of them run, and then all others are gone.
 pub(super) async fn erase_principal(
     State(api): State<Api>,
+    caller: Caller,
     Path(principal): Path<String>,
 ) -> Result<Json<Value>, Problem> {
-    allow(&api, &principal)?;
+    allow(&caller, &principal)?;
     let ids = read(&api, move |store| all_ids(store, Some(&principal))).await?;
     let Erasure { erased, held } = erase(&api, ids).await?;
     if held.is_empty() {
@@ -65,9 +71,10 @@ pub(super) async fn erase_principal(
 /// `GET /v1/principals/{id}/export`: all sessions of the principal as JSON lines.
 pub(super) async fn export_principal(
     State(api): State<Api>,
+    caller: Caller,
     Path(principal): Path<String>,
 ) -> Result<Response, Problem> {
-    allow(&api, &principal)?;
+    allow(&caller, &principal)?;
     let ids = read(&api, move |store| all_ids(store, Some(&principal))).await?;
     let (sender, mut pieces) = mpsc::channel(AHEAD);
     let store = Arc::clone(api.runtime.store());
@@ -83,8 +90,8 @@ async fn erase(api: &Api, sessions: Vec<SessionId>) -> Result<Erasure, Problem> 
 }
 
 /// Only the principal itself, or an operator.
-fn allow(api: &Api, principal: &str) -> Result<(), Problem> {
-    if api.options.principal.id == principal || api.is_operator() {
+fn allow(caller: &Caller, principal: &str) -> Result<(), Problem> {
+    if caller.may_see(principal) {
         return Ok(());
     }
     Err(Problem::new(StatusCode::FORBIDDEN, "this is for the principal itself and for the role operator"))
