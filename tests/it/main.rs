@@ -5,6 +5,7 @@
 
 mod alerting;
 mod alerts;
+mod auth;
 mod check_models;
 mod check_tools;
 mod circuits;
