@@ -102,6 +102,7 @@ const fn is_usage(refused: &Refused) -> bool {
     match refused {
         Refused::EmptyTask | Refused::UnknownAgent { .. } | Refused::UnknownTaskType { .. } => true,
         Refused::Draining
+        | Refused::KeyReused
         | Refused::Overloaded { .. }
         | Refused::TooManySessions { .. }
         | Refused::NotYetDurable { .. }

@@ -8,6 +8,7 @@ use std::fmt;
 
 use super::{
     id::{ProcessId, SessionId},
+    once::Once,
     port::StoreError,
     time::Timestamp,
 };
@@ -23,6 +24,8 @@ pub struct Taking {
     pub owner: ProcessId,
     /// Until when, unless it is renewed.
     pub until: Timestamp,
+    /// The idempotency key that begins it, if any.
+    pub once: Option<Once>,
 }
 
 /// What a process holds of a session whose journal it writes.

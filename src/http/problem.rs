@@ -56,7 +56,7 @@ impl From<Refused> for Problem {
     fn from(refused: Refused) -> Self {
         let detail = refused.to_string();
         match refused {
-            Refused::EmptyTask => Self::new(StatusCode::UNPROCESSABLE_ENTITY, detail),
+            Refused::EmptyTask | Refused::KeyReused => Self::new(StatusCode::UNPROCESSABLE_ENTITY, detail),
             Refused::UnknownAgent { declared, .. } | Refused::UnknownTaskType { declared, .. } => {
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, detail).with("declared", declared)
             }

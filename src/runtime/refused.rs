@@ -45,6 +45,9 @@ pub enum Refused {
         /// When the next may begin.
         wait: Duration,
     },
+    /// The idempotency key began another session.
+    #[error("this idempotency key came with another body before: send a new key with a new request")]
+    KeyReused,
     /// The journal cannot write.
     #[error("the journal cannot write: {0}")]
     Journal(StoreError),

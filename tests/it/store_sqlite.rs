@@ -179,7 +179,7 @@ fn a_newer_file_is_refused_and_left_alone() {
     assert_eq!(
         error.detail,
         format!(
-            "{} has format 3.7, and this version of glassbox reads up to format 3.1: use the newer glassbox",
+            "{} has format 4.7, and this version of glassbox reads up to format 4.1: use the newer glassbox",
             path.display()
         )
     );
@@ -229,7 +229,7 @@ fn a_folder_that_cannot_be_written_is_read_only() {
 
 #[test]
 fn journals_of_older_versions_are_brought_up_and_read() {
-    for version in ["1.1", "2.1"] {
+    for version in ["1.1", "2.1", "3.1"] {
         let (_folder, path) = folder();
         let old = format!("{}/tests/data/journals/version-{version}.db", env!("CARGO_MANIFEST_DIR"));
         fs::copy(old, &path).expect("a copy");

@@ -14,7 +14,7 @@ use crate::{
     store::{change::Change, check},
 };
 
-use super::{codec, failure::Failure};
+use super::{codec, failure::Failure, once};
 
 /// Bytes that the probe writes: more than a usual append needs.
 const PROBE_BYTES: i64 = 64 * 1024;
@@ -158,6 +158,9 @@ impl Writer {
             let sql = "INSERT INTO lease (session, epoch, owner, until) VALUES (?1, ?2, ?3, ?4)";
             let (epoch, until) = (LeaseEpoch::FIRST.number(), codec::integer(take.until.as_nanos()));
             self.run(sql, params![stream, codec::integer(epoch), take.owner.to_string(), until])?;
+            if let (Some(once), Some(first)) = (take.once, write.entries.first()) {
+                once::claim(self, once, write.stream, first.at)?;
+            }
         }
         if write.entries.is_empty() {
             return Ok(());
