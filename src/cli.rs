@@ -103,6 +103,8 @@ const fn is_usage(refused: &Refused) -> bool {
         Refused::EmptyTask | Refused::UnknownAgent { .. } | Refused::UnknownTaskType { .. } => true,
         Refused::Draining
         | Refused::KeyReused
+        | Refused::NoConversation(_)
+        | Refused::ConversationBusy { .. }
         | Refused::Overloaded { .. }
         | Refused::TooManySessions { .. }
         | Refused::NotYetDurable { .. }

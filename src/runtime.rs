@@ -6,6 +6,7 @@
 mod agents;
 mod checks;
 mod clock;
+mod conversations;
 mod decide;
 mod diagnostics;
 mod exports;

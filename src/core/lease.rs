@@ -17,7 +17,8 @@ use super::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaseEpoch(u64);
 
-/// The taking of a session that begins: nobody else can know its id yet, so no question is asked.
+/// The taking of a session that begins: nobody else can know its id yet, so no question is asked
+/// but whether its idempotency key and its conversation are free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taking {
     /// Who takes it.

@@ -274,6 +274,8 @@ impl Write {
 pub struct SessionFilter {
     /// Only this owner's.
     pub principal: Option<String>,
+    /// Only of this conversation.
+    pub conversation: Option<String>,
     /// Only of this agent.
     pub agent: Option<String>,
     /// Only with this status.

@@ -21,7 +21,7 @@ pub enum StoreErrorKind {
     Busy,
     /// The place in the journal is taken: somebody else writes the same session.
     Conflict,
-    /// The session may not begin: another one has its idempotency key.
+    /// The session may not begin: another one has its idempotency key or its conversation.
     Claimed,
     /// The session has changed hands since the writer took it.
     LostLease,

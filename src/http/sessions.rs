@@ -59,6 +59,7 @@ pub(super) struct Wait {
 #[serde(deny_unknown_fields)]
 pub(super) struct Filter {
     agent: Option<String>,
+    conversation_id: Option<String>,
     status: Option<SessionStatus>,
     before: Option<SessionId>,
     limit: Option<usize>,
@@ -119,6 +120,7 @@ pub(super) async fn list(
     let query = asked(query)?;
     let filter = SessionFilter {
         principal: Some(caller.id().to_owned()),
+        conversation: query.conversation_id,
         agent: query.agent,
         status: query.status,
         before: query.before,

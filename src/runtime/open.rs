@@ -113,7 +113,9 @@ impl Runtime {
         let agent = inner.agents.find(task.agent.as_deref())?;
         let task_type = inner.agents.task_type(&agent, task.task_type)?;
         let place = inner.live.reserve()?;
-        self.check_quota(&task.principal.id).await?;
+        let (conversation, owner) = (task.conversation_id.clone(), task.principal.id.clone());
+        let _turn = self.take_conversation(conversation.as_deref(), &owner).await?;
+        self.check_quota(&owner).await?;
         let id = SessionId::from_bytes(random(&*inner.entropy));
         let principal = Arc::new(task.principal.clone());
         let new = NewSession {
@@ -131,6 +133,9 @@ impl Runtime {
         let log = agent.begin(&inner.journal, id, new, &prompt, until);
         let durable = tokio::time::timeout(BEGIN, log.flush()).await;
         if let Ok(Err(error)) = durable {
+            if error.kind == StoreErrorKind::Claimed {
+                self.check_conversation(conversation.as_deref(), &owner).await?;
+            }
             return Err(Refused::Journal(error));
         }
         let taken = Taken { agent, prompt, principal };

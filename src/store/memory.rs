@@ -92,6 +92,9 @@ impl State {
         {
             return Err(check::claimed(write.stream));
         }
+        if write.take.is_some() && !self.may_converse(write) {
+            return Err(check::conversing(write.stream));
+        }
         if let (Some(session), Some(take)) = (write.stream.session(), write.take) {
             if let Some(Once { key, body, until }) = once {
                 self.keys.insert(key, (BegunOnce { session, body }, until));
@@ -115,6 +118,14 @@ impl State {
         }
         self.streams.entry(write.stream).or_default().extend(write.entries.iter().cloned());
         Ok(())
+    }
+
+    /// Whether the conversation of a session that begins is the principal's and runs no other.
+    fn may_converse(&self, write: &Write) -> bool {
+        let begins = write.stream.session().and_then(|session| Change::of(&write.entries).birth(session));
+        let Some(row) = begins.filter(|row| row.conversation.is_some()) else { return true };
+        let mut others = self.sessions.values().filter(|other| other.conversation == row.conversation);
+        others.all(|other| other.principal == row.principal && other.status.is_final())
     }
 
     fn begun_once(&self, key: BlobHash, now: Timestamp) -> Option<BegunOnce> {
@@ -183,6 +194,7 @@ impl port::Store for Store {
         };
         let fits = |row: &&SessionSummary| {
             filter.principal.as_ref().is_none_or(|principal| *principal == row.principal)
+                && filter.conversation.as_ref().is_none_or(|id| row.conversation.as_ref() == Some(id))
                 && filter.agent.as_ref().is_none_or(|agent| *agent == row.agent)
                 && filter.status.is_none_or(|status| status == row.status)
                 && before.is_none_or(|before| age(row) < before)

@@ -13,6 +13,7 @@ mod config;
 mod confirm_process;
 mod confirmations;
 mod context;
+mod conversations;
 mod corpus;
 mod crash;
 mod dashboards;

@@ -1,14 +1,14 @@
-//! Idempotency keys in every store: taken with the first fact of a session or not at all, kept for
-//! their time, gone with their session.
+//! What one session has alone, in every store: its idempotency key, taken with its first fact or
+//! not at all, and its conversation while it runs.
 
 use std::sync::Arc;
 
 use glassbox::{
     core::{
-        BlobHash,
+        BlobHash, Fact, SessionStatus,
         lease::Taking,
         once::{BegunOnce, Once},
-        port::{Blob, StoreErrorKind, Write},
+        port::{Blob, SessionFilter, StoreErrorKind, Write},
     },
     store::{
         memory,
@@ -16,7 +16,10 @@ use glassbox::{
     },
 };
 
-use crate::store_conformance::{Kept, append, at, begin, process, session};
+use crate::{
+    facts,
+    store_conformance::{Kept, append, at, process, session, write},
+};
 
 const KEY: BlobHash = BlobHash::from_bytes([1; 32]);
 const BODY: BlobHash = BlobHash::from_bytes([2; 32]);
@@ -30,7 +33,16 @@ fn in_every_store(check: impl Fn(&dyn Kept)) {
 /// A session that begins at 1000 under the key, which is kept until then.
 fn keyed(number: u8, key: BlobHash, until: u64) -> Write {
     let once = Some(Once { key, body: BODY, until: at(until) });
-    begin(session(number)).taking(Taking { owner: process(number), until: at(9000), once })
+    saying(number, "C-001", None).taking(Taking { owner: process(number), until: at(9000), once })
+}
+
+/// A session of a principal that begins in a conversation.
+fn saying(number: u8, principal: &str, conversation: Option<&str>) -> Write {
+    let Fact::SessionStarted(mut started) = facts::session_started(session(number), principal, "bank") else {
+        panic!("a session begins with its start");
+    };
+    started.conversation_id = conversation.map(str::to_owned);
+    write(session(number), 0, vec![Fact::SessionStarted(started)])
 }
 
 fn begun(number: u8) -> Option<BegunOnce> {
@@ -79,5 +91,27 @@ fn a_key_goes_with_its_session() {
         assert_eq!(store.erase(process(1), &[session(1)]), Ok(1));
         assert_eq!(store.begun_once(KEY, at(1)), Ok(None));
         assert_eq!(store.begun_once(BODY, at(1)), Ok(begun(2)));
+    });
+}
+
+#[test]
+fn a_conversation_has_one_owner_and_runs_one_session() {
+    in_every_store(|store| {
+        let begins = |number: u8, principal: &str, conversation: &str| {
+            let take = Taking { owner: process(number), until: at(9000), once: None };
+            let mut results =
+                store.append(&[saying(number, principal, Some(conversation)).taking(take)]).expect("works");
+            results.remove(0).map_err(|error| error.kind)
+        };
+        assert_eq!(begins(1, "C-001", "c-1"), Ok(()));
+        assert_eq!(begins(2, "C-001", "c-1"), Err(StoreErrorKind::Claimed), "one runs");
+        assert_eq!(begins(3, "C-001", "c-2"), Ok(()), "another conversation");
+        append(store, write(session(1), 1, vec![facts::session_finished(SessionStatus::Done, None)]));
+        assert_eq!(begins(4, "C-002", "c-1"), Err(StoreErrorKind::Claimed), "another owner");
+        assert_eq!(begins(5, "C-001", "c-1"), Ok(()));
+        let filter = SessionFilter { conversation: Some("c-1".into()), ..SessionFilter::default() };
+        let rows = store.sessions(&filter).expect("readable");
+        let ids: Vec<_> = rows.iter().map(|row| (row.id, row.conversation.as_deref())).collect();
+        assert_eq!(ids, [(session(5), Some("c-1")), (session(1), Some("c-1"))]);
     });
 }

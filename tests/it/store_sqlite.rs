@@ -234,6 +234,9 @@ fn journals_of_older_versions_are_brought_up_and_read() {
         let old = format!("{}/tests/data/journals/version-{version}.db", env!("CARGO_MANIFEST_DIR"));
         fs::copy(old, &path).expect("a copy");
         let store = Store::open(&path, Options::default()).expect("an older file");
+        let filter = SessionFilter { conversation: Some("c-1".into()), ..SessionFilter::default() };
+        let of_conversation = store.sessions(&filter).expect("a list").len();
+        assert_eq!(of_conversation, usize::from(version == "3.1"), "{version}");
         read_and_erase(&store, &path);
     }
 }

@@ -1,4 +1,5 @@
-//! Idempotency keys: which session each began. It must never know what was asked.
+//! What only one session may have: an idempotency key, and a conversation while it runs. It must
+//! never know what was asked.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -6,8 +7,9 @@ use crate::{
     core::{
         BlobHash, StreamId, Timestamp,
         once::{BegunOnce, Once},
+        port::Write,
     },
-    store::check,
+    store::{change::Change, check},
 };
 
 use super::{codec, failure::Failure, writer::Writer};
@@ -23,6 +25,18 @@ pub(super) fn claim(writer: &Writer, once: Once, stream: StreamId, now: Timestam
         0 => Err(check::claimed(stream).into()),
         _ => Ok(()),
     }
+}
+
+/// A session begins in its conversation; refused where that is another principal's, or runs one.
+pub(super) fn converse(writer: &Writer, write: &Write) -> Result<(), Failure> {
+    let begins = write.stream.session().and_then(|session| Change::of(&write.entries).birth(session));
+    let Some((row, conversation)) = begins.and_then(|row| row.conversation.clone().map(|id| (row, id))) else {
+        return Ok(());
+    };
+    let sql = "SELECT 1 FROM session WHERE conversation = ?1 \
+               AND (principal <> ?2 OR status IN ('running', 'suspended', 'awaiting_confirmation')) LIMIT 1";
+    let taken = writer.conn().prepare_cached(sql)?.query_row([conversation, row.principal], |_| Ok(())).optional()?;
+    taken.map_or(Ok(()), |()| Err(check::conversing(write.stream).into()))
 }
 
 /// The session that a key began.

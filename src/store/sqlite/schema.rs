@@ -119,6 +119,13 @@ CREATE TABLE idempotency (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX idempotency_by_end ON idempotency (until);
 CREATE INDEX idempotency_by_session ON idempotency (session);
+
+-- The conversation of a session, for those so far from the fact that began them.
+ALTER TABLE session ADD COLUMN conversation TEXT;
+UPDATE session SET conversation = (
+    SELECT CASE WHEN json_valid(body) THEN json_extract(body, '$.session_started.conversation_id') END
+    FROM fact WHERE fact.stream = session.id AND fact.seq = 0);
+CREATE INDEX session_by_conversation ON session (conversation, started, id) WHERE conversation IS NOT NULL;
 ";
 
 /// The versions that a file carries.

@@ -161,6 +161,7 @@ impl Writer {
             if let (Some(once), Some(first)) = (take.once, write.entries.first()) {
                 once::claim(self, once, write.stream, first.at)?;
             }
+            once::converse(self, write)?;
         }
         if write.entries.is_empty() {
             return Ok(());
@@ -183,7 +184,7 @@ impl Writer {
     fn list(&self, session: SessionId, id: &str, change: &Change<'_>) -> Result<(), Failure> {
         if let Some(row) = change.birth(session) {
             let sql = "INSERT INTO session (id, agent, task_type, principal, status, reason, started, updated, facts, \
-                       steps) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+                       steps, conversation) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
             let (started, updated) = (codec::integer(row.started.as_nanos()), codec::integer(row.updated.as_nanos()));
             let (status, reason) = (row.status.label(), row.reason.map(|reason| reason.label()));
             let facts = codec::integer(row.facts);
@@ -199,7 +200,8 @@ impl Writer {
                     started,
                     updated,
                     facts,
-                    row.steps
+                    row.steps,
+                    row.conversation
                 ],
             )?;
             return Ok(());
