@@ -30,7 +30,8 @@ use tower_http::{
     timeout::TimeoutLayer,
 };
 
-use crate::{config, core::Principal, runtime::Runtime};
+pub use self::auth::new_api_key;
+use crate::{config, runtime::Runtime};
 
 /// The header that names a request, in and out.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -42,8 +43,8 @@ pub struct Options {
     pub max_body_bytes: usize,
     /// The longest time that a request may take.
     pub request_timeout: Duration,
-    /// Who every caller is, as long as no login is configured.
-    pub principal: Principal,
+    /// Who callers are.
+    pub auth: config::Auth,
 }
 
 impl Options {
@@ -52,7 +53,7 @@ impl Options {
         Self {
             max_body_bytes: usize::try_from(config.server.max_body_bytes).unwrap_or(usize::MAX),
             request_timeout: config.server.request_timeout,
-            principal: config.auth.default_principal.clone(),
+            auth: config.auth.clone(),
         }
     }
 }
@@ -68,8 +69,11 @@ struct Api {
 pub fn app(runtime: Runtime, options: Options) -> Router {
     let limit = DefaultBodyLimit::max(options.max_body_bytes);
     let timeout = TimeoutLayer::with_status_code(StatusCode::REQUEST_TIMEOUT, options.request_timeout);
-    let gate = auth::Gate::open(options.principal.clone());
-    Router::new()
+    let gate = auth::Gate::of(&options.auth, runtime.clock());
+    // Without a login, where a request comes from is all that can be asked. A credential is never
+    // sent along by a browser of itself, so with one there is nothing to guard against.
+    let guarded = !gate.has_login();
+    let routes = Router::new()
         .route("/v1/sessions", post(sessions::create).get(sessions::list))
         .route("/v1/sessions/{id}", get(sessions::show).delete(data::erase_session))
         .route("/v1/sessions/{id}/journal", get(sessions::journal))
@@ -82,13 +86,15 @@ pub fn app(runtime: Runtime, options: Options) -> Router {
         .route("/v1/circuits/{kind}/{name}", post(circuits::switch))
         .route("/metrics", get(ops::metrics))
         .route("/healthz", get(ops::healthz))
-        .route("/readyz", get(ops::readyz))
-        // From the inside out: limits, who asks, panics, who may ask at all, then every error gets its form and its name.
+        .route("/readyz", get(ops::readyz));
+    // From the inside out: limits, who asks, panics, where it comes from, then every error gets its form and its name.
+    let routes = routes
         .layer(limit)
         .layer(middleware::from_fn_with_state(gate, auth::guard))
         .layer(timeout)
-        .layer(CatchPanicLayer::new())
-        .layer(middleware::from_fn(origin::guard))
+        .layer(CatchPanicLayer::new());
+    let routes = if guarded { routes.layer(middleware::from_fn(origin::guard)) } else { routes };
+    routes
         .layer(middleware::map_response(problem::dress))
         .layer(PropagateRequestIdLayer::new(REQUEST_ID))
         .layer(SetRequestIdLayer::new(REQUEST_ID, NewRequestId(runtime.clone())))

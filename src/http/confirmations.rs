@@ -14,17 +14,22 @@ use super::{
     auth::Caller,
     body::{object, whole},
     problem::Problem,
-    sessions::{find, read},
+    sessions::read,
 };
 use crate::{
+    config::Approvers,
     core::{
         BlobHash, SessionId, SessionStatus, StreamId,
         fact::SessionSummary,
         port::{SessionFilter, StoreError},
     },
+    machine,
     runtime::NotDecided,
     session::{Objection, Say, SessionReport},
 };
+
+/// Sessions whose calls are listed at the most.
+const LISTED: usize = 1000;
 
 /// The body of a decision.
 #[derive(Deserialize, Debug)]
@@ -54,7 +59,7 @@ pub(super) async fn decide(
     let right = "the body must be a JSON object with a decision, approve or deny";
     let decide: Decide = object(&whole(body)?, right)?;
     let session: SessionId = id.parse().map_err(|_| Problem::no_session(&id))?;
-    find(&api, &caller, session).await?.ok_or_else(|| Problem::no_session(&id))?;
+    check_right(&api, &caller, session, &call_id).await?;
     let say = Say {
         call_id,
         approve: decide.decision == Word::Approve,
@@ -71,10 +76,13 @@ pub(super) async fn decide(
     })))
 }
 
-/// `GET /v1/confirmations`: what the caller may decide on, the newest session first.
+/// `GET /v1/confirmations`: what waits in sessions that the caller may see or decide on, the newest
+/// session first. Of the sessions of others it shows the calls that wait and nothing else.
 pub(super) async fn list(State(api): State<Api>, caller: Caller) -> Result<Json<Value>, Problem> {
+    let approves = caller.is_approver() && api.options.auth.approvers != Approvers::Owner;
     let filter = SessionFilter {
-        principal: Some(caller.id().to_owned()),
+        principal: (!approves && !caller.is_operator()).then(|| caller.id().to_owned()),
+        limit: LISTED,
         status: Some(SessionStatus::AwaitingConfirmation),
         ..SessionFilter::default()
     };
@@ -84,6 +92,42 @@ pub(super) async fn list(State(api): State<Api>, caller: Caller) -> Result<Json<
     });
     let confirmations: Vec<Value> = waiting.await?.into_iter().flatten().collect();
     Ok(Json(json!({ "confirmations": confirmations })))
+}
+
+/// Whether the caller may decide on this call. Whoever may neither see the session nor decide on it
+/// hears that there is none.
+async fn check_right(api: &Api, caller: &Caller, session: SessionId, call_id: &str) -> Result<(), Problem> {
+    let none = || Problem::no_session(&session.to_string());
+    let row = read(api, move |store| store.session(session)).await?.ok_or_else(none)?;
+    let (owns, sees) = (caller.id() == row.principal, caller.may_see(&row.principal));
+    let decides = match api.options.auth.approvers {
+        Approvers::Owner => owns,
+        Approvers::Role => caller.is_approver() && !owns,
+        Approvers::Both => caller.is_approver() || owns,
+    };
+    if !decides && sees {
+        return Err(Problem::new(StatusCode::FORBIDDEN, who_decides(api.options.auth.approvers)));
+    }
+    if !decides || (!sees && !was_asked(api, session, call_id.to_owned()).await?) {
+        return Err(none());
+    }
+    Ok(())
+}
+
+const fn who_decides(approvers: Approvers) -> &'static str {
+    match approvers {
+        Approvers::Owner => "this is decided by the principal of the session itself",
+        Approvers::Role => "this is decided by someone else with the role approver",
+        Approvers::Both => {
+            "this is decided by the principal of the session itself, or by someone with the role approver"
+        }
+    }
+}
+
+/// Whether the session asked for this call: of others' sessions an approver knows no more.
+async fn was_asked(api: &Api, session: SessionId, call_id: String) -> Result<bool, Problem> {
+    let entries = read(api, move |store| store.load(StreamId::Session(session))).await?;
+    Ok(machine::State::fold(&entries).confirmation(&call_id).is_some())
 }
 
 fn pending(store: &dyn crate::core::Store, row: &SessionSummary) -> Result<Vec<Value>, StoreError> {

@@ -26,6 +26,7 @@ use super::{
 use crate::{
     core::{
         Entry, SessionId, SessionStatus, StreamId,
+        fact::SessionSummary,
         port::{SessionFilter, StoreError},
     },
     runtime::{Opened, Task},
@@ -58,6 +59,7 @@ pub(super) struct Wait {
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Filter {
+    principal: Option<String>,
     agent: Option<String>,
     conversation_id: Option<String>,
     status: Option<SessionStatus>,
@@ -111,7 +113,8 @@ fn read_task(body: &[u8]) -> Result<Create, Problem> {
     Ok(create)
 }
 
-/// `GET /v1/sessions`: the caller's sessions, newest first.
+/// `GET /v1/sessions`: the caller's sessions, newest first; an operator's list is of all, or of one
+/// principal, and says whose each is.
 pub(super) async fn list(
     State(api): State<Api>,
     caller: Caller,
@@ -119,7 +122,7 @@ pub(super) async fn list(
 ) -> Result<Json<Value>, Problem> {
     let query = asked(query)?;
     let filter = SessionFilter {
-        principal: Some(caller.id().to_owned()),
+        principal: whose(&caller, query.principal)?,
         conversation: query.conversation_id,
         agent: query.agent,
         status: query.status,
@@ -127,8 +130,26 @@ pub(super) async fn list(
         limit: query.limit.unwrap_or_default(),
     };
     let sessions = read(&api, move |store| store.sessions(&filter)).await?;
-    let rows: Vec<SessionRow> = sessions.into_iter().map(SessionRow::from).collect();
+    let row = |session: SessionSummary| {
+        let principal = caller.is_operator().then(|| session.principal.clone());
+        let mut row = json!(SessionRow::from(session));
+        if let Some(principal) = principal {
+            row["principal"] = principal.into();
+        }
+        row
+    };
+    let rows: Vec<Value> = sessions.into_iter().map(row).collect();
     Ok(Json(json!({ "sessions": rows })))
+}
+
+/// Whose sessions are listed: nobody's in particular for an operator who names nobody.
+fn whose(caller: &Caller, asked: Option<String>) -> Result<Option<String>, Problem> {
+    match asked {
+        None if caller.is_operator() => Ok(None),
+        None => Ok(Some(caller.id().to_owned())),
+        Some(principal) if caller.may_see(&principal) => Ok(Some(principal)),
+        Some(_) => Err(Problem::new(StatusCode::FORBIDDEN, "sessions of others are listed for the role operator")),
+    }
 }
 
 /// `GET /v1/sessions/{id}`
