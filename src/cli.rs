@@ -107,6 +107,9 @@ const fn is_usage(refused: &Refused) -> bool {
     match refused {
         Refused::EmptyTask | Refused::UnknownAgent { .. } | Refused::UnknownTaskType { .. } => true,
         Refused::Draining
+        | Refused::KeyReused
+        | Refused::NoConversation(_)
+        | Refused::ConversationBusy { .. }
         | Refused::Overloaded { .. }
         | Refused::TooManySessions { .. }
         | Refused::NotYetDurable { .. }

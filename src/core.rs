@@ -13,6 +13,7 @@ pub mod lease;
 pub mod limits;
 pub mod message;
 pub mod money;
+pub mod once;
 pub mod op;
 pub mod outcome;
 pub mod port;

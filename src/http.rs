@@ -8,6 +8,7 @@ mod body;
 mod circuits;
 mod confirmations;
 mod data;
+mod idempotency;
 mod ops;
 mod origin;
 mod problem;

@@ -7,11 +7,13 @@ mod agents;
 mod check_tools;
 mod checks;
 mod clock;
+mod conversations;
 mod decide;
 mod diagnostics;
 mod exports;
 mod live;
 mod mcp;
+mod open;
 mod orphans;
 mod policy;
 mod quota;
@@ -24,6 +26,7 @@ mod spawn;
 mod tools;
 mod toolsets;
 mod try_tool;
+mod turns;
 mod waiting;
 
 use std::{
@@ -33,7 +36,6 @@ use std::{
     time::Duration,
 };
 
-use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 pub use self::{
@@ -44,6 +46,7 @@ pub use self::{
     decide::{NotDecided, Settled},
     diagnostics::Diagnostics,
     live::SessionHandle,
+    open::{Opened, Task},
     refused::Refused,
     resume::NotResumed,
     retention::{Eraser, Erasure, Held},
@@ -51,24 +54,20 @@ pub use self::{
     spawn::spawn,
     try_tool::{NotTried, Trial, Tried},
 };
-use self::{live::Live, resume::Taken, signals::Signals, waiting::Watched};
+use self::{live::Live, signals::Signals, turns::Turns, waiting::Watched};
 use crate::{
     config::{self, Config},
     core::{
-        Fact, Principal, Sensitive, SessionId, Store,
-        fact::SpanLink,
+        Fact, SessionId, Store,
         id::{ProcessId, hex},
         port::{Entropy, StoreError},
     },
     journal::{Journal, SystemLog, Writer},
     policy::{Circuits, Primaries},
-    session::{Agent, NewSession},
+    session::Agent,
     signal::{Feed, Metrics},
     store,
 };
-
-/// How long a session may take to become durable before whoever began it is told to wait.
-const BEGIN: Duration = Duration::from_secs(5);
 
 /// Why a runtime could not be set up.
 #[derive(Debug, thiserror::Error)]
@@ -95,25 +94,6 @@ pub enum Error {
     Thread(#[source] std::io::Error),
 }
 
-/// A task as a surface hands it in.
-#[derive(Clone, Debug)]
-pub struct Task {
-    /// What is asked.
-    pub text: Sensitive<String>,
-    /// Which agent; the only one if left out.
-    pub agent: Option<String>,
-    /// Which kind of task; the agent's default if left out.
-    pub task_type: Option<String>,
-    /// The conversation that it continues.
-    pub conversation_id: Option<String>,
-    /// What the caller sent along.
-    pub metadata: Map<String, Value>,
-    /// Who it is for.
-    pub principal: Principal,
-    /// The caller's span.
-    pub link: Option<SpanLink>,
-}
-
 /// Everything that runs. Clones share it.
 #[derive(Clone)]
 pub struct Runtime {
@@ -133,27 +113,13 @@ struct Inner {
     signals: Signals,
     entropy: Arc<dyn Entropy>,
     live: Live,
+    turns: Turns,
     watched: Watched,
     draining: CancellationToken,
     stopped: CancellationToken,
     lease: Duration,
     retention: Option<Duration>,
     sessions_per_hour: Option<u32>,
-}
-
-impl Task {
-    /// A task for the only agent, with nothing besides its text.
-    pub fn new(text: impl Into<Sensitive<String>>, principal: Principal) -> Self {
-        Self {
-            text: text.into(),
-            agent: None,
-            task_type: None,
-            conversation_id: None,
-            metadata: Map::new(),
-            principal,
-            link: None,
-        }
-    }
 }
 
 impl Runtime {
@@ -199,6 +165,7 @@ impl Runtime {
             signals,
             entropy: setup.entropy,
             live,
+            turns: Turns::default(),
             watched: Watched::default(),
             draining: CancellationToken::new(),
             stopped: CancellationToken::new(),
@@ -211,52 +178,6 @@ impl Runtime {
         runtime.keep_circuits();
         runtime.keep_servers();
         Ok(runtime)
-    }
-
-    /// Begins a session. When this returns, the session is durable.
-    ///
-    /// # Errors
-    /// Why it was not begun.
-    pub async fn open(&self, task: Task) -> Result<SessionHandle, Refused> {
-        let inner = &*self.inner;
-        if task.text.expose().trim().is_empty() {
-            return Err(Refused::EmptyTask);
-        }
-        if inner.draining.is_cancelled() {
-            return Err(Refused::Draining);
-        }
-        if let Some(fault) = inner.journal.writer().fault() {
-            return Err(Refused::Journal(fault));
-        }
-        if let Some(name) = inner.agents.meant(task.agent.as_deref()) {
-            self.tools_settled(name).await;
-        }
-        let agent = inner.agents.find(task.agent.as_deref())?;
-        let task_type = inner.agents.task_type(&agent, task.task_type)?;
-        let place = inner.live.reserve()?;
-        self.check_quota(&task.principal.id).await?;
-        let id = SessionId::from_bytes(random(&*inner.entropy));
-        let principal = Arc::new(task.principal.clone());
-        let new = NewSession {
-            task: task.text,
-            task_type,
-            principal: task.principal,
-            conversation_id: task.conversation_id,
-            metadata: task.metadata,
-            link: task.link,
-            sampled: inner.signals.samples(id),
-        };
-        let prompt = agent.prompt(&principal);
-        let until = inner.journal.clock().now().plus(inner.lease);
-        let log = agent.begin(&inner.journal, id, new, &prompt, until);
-        let durable = tokio::time::timeout(BEGIN, log.flush()).await;
-        if let Ok(Err(error)) = durable {
-            return Err(Refused::Journal(error));
-        }
-        let taken = Taken { agent, prompt, principal };
-        let handle = place.drive(self.clone(), log, taken);
-        // One that is not durable yet waits with all others until the journal can write.
-        if durable.is_ok() { Ok(handle) } else { Err(Refused::NotYetDurable { session: id }) }
     }
 
     /// A name for an HTTP request.

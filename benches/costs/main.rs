@@ -152,6 +152,7 @@ fn replay(journal: &Journal, number: u32, entries: &[Entry]) -> SessionLog {
         (**started).clone(),
         Vec::new(),
         world::an_hour_from_now(journal),
+        None,
     );
     for entry in rest {
         log.record(entry.fact.clone());

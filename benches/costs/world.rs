@@ -244,6 +244,7 @@ pub(crate) fn begin(
         metadata: serde_json::Map::new(),
         link: None,
         sampled: true,
+        once: None,
     };
     agent.begin(journal, numbered(number), new, prompt, an_hour_from_now(journal))
 }

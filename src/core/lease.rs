@@ -8,6 +8,7 @@ use std::fmt;
 
 use super::{
     id::{ProcessId, SessionId},
+    once::Once,
     port::StoreError,
     time::Timestamp,
 };
@@ -16,13 +17,16 @@ use super::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaseEpoch(u64);
 
-/// The taking of a session that begins: nobody else can know its id yet, so no question is asked.
+/// The taking of a session that begins: nobody else can know its id yet, so no question is asked
+/// but whether its idempotency key and its conversation are free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taking {
     /// Who takes it.
     pub owner: ProcessId,
     /// Until when, unless it is renewed.
     pub until: Timestamp,
+    /// The idempotency key that begins it, if any.
+    pub once: Option<Once>,
 }
 
 /// What a process holds of a session whose journal it writes.

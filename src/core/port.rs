@@ -14,6 +14,7 @@ use super::{
     id::{BlobHash, ProcessId, SessionId, SpanId, StreamId, TraceId},
     lease::{LeaseEpoch, Leases, Taking},
     message::{ModelReply, ModelRequest},
+    once::BegunOnce,
     outcome::SessionStatus,
     principal::Principal,
     spec::ToolSpec,
@@ -293,6 +294,8 @@ impl Write {
 pub struct SessionFilter {
     /// Only this owner's.
     pub principal: Option<String>,
+    /// Only of this conversation.
+    pub conversation: Option<String>,
     /// Only of this agent.
     pub agent: Option<String>,
     /// Only with this status.
@@ -348,6 +351,19 @@ pub trait Store: Leases {
     /// # Errors
     /// Where the store cannot be read.
     fn recent_starts(&self, principal: &str, since: Timestamp, limit: usize) -> Result<Vec<Timestamp>, StoreError>;
+
+    /// The session that an idempotency key began, if it is still kept at `now`.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    fn begun_once(&self, key: BlobHash, now: Timestamp) -> Result<Option<BegunOnce>, StoreError>;
+
+    /// Forgets idempotency keys that are kept no longer at `now`, at most `limit` of them; gives
+    /// how many there were.
+    ///
+    /// # Errors
+    /// Where the store cannot be written.
+    fn forget_keys(&self, now: Timestamp, limit: usize) -> Result<u64, StoreError>;
 
     /// Remembers that all spans of these sessions have arrived at the collector.
     ///

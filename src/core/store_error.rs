@@ -21,6 +21,8 @@ pub enum StoreErrorKind {
     Busy,
     /// The place in the journal is taken: somebody else writes the same session.
     Conflict,
+    /// The session may not begin: another one has its idempotency key or its conversation.
+    Claimed,
     /// The session has changed hands since the writer took it.
     LostLease,
     /// A format that this version does not read.
@@ -33,7 +35,7 @@ impl StoreErrorKind {
     /// Whether it says that the session belongs to somebody else.
     pub const fn is_lost(self) -> bool {
         match self {
-            Self::Conflict | Self::LostLease => true,
+            Self::Conflict | Self::Claimed | Self::LostLease => true,
             Self::Full | Self::ReadOnly | Self::Busy | Self::Version | Self::Io => false,
         }
     }
@@ -42,7 +44,7 @@ impl StoreErrorKind {
     pub const fn may_pass(self) -> bool {
         match self {
             Self::Full | Self::ReadOnly | Self::Busy | Self::Io => true,
-            Self::Conflict | Self::LostLease | Self::Version => false,
+            Self::Conflict | Self::Claimed | Self::LostLease | Self::Version => false,
         }
     }
 
@@ -53,6 +55,7 @@ impl StoreErrorKind {
             Self::ReadOnly => "read_only",
             Self::Busy => "busy",
             Self::Conflict => "conflict",
+            Self::Claimed => "claimed",
             Self::LostLease => "lost_lease",
             Self::Version => "version",
             Self::Io => "io",

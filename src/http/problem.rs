@@ -56,9 +56,13 @@ impl From<Refused> for Problem {
     fn from(refused: Refused) -> Self {
         let detail = refused.to_string();
         match refused {
-            Refused::EmptyTask => Self::new(StatusCode::UNPROCESSABLE_ENTITY, detail),
+            Refused::EmptyTask | Refused::KeyReused => Self::new(StatusCode::UNPROCESSABLE_ENTITY, detail),
             Refused::UnknownAgent { declared, .. } | Refused::UnknownTaskType { declared, .. } => {
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, detail).with("declared", declared)
+            }
+            Refused::NoConversation(_) => Self::new(StatusCode::NOT_FOUND, detail),
+            Refused::ConversationBusy { session } => {
+                Self::new(StatusCode::CONFLICT, detail).with("session_id", session.to_string())
             }
             Refused::Draining => Self::new(StatusCode::SERVICE_UNAVAILABLE, detail).retry_after(5),
             Refused::Overloaded { .. } => Self::new(StatusCode::SERVICE_UNAVAILABLE, detail).retry_after(1),

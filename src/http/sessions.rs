@@ -19,6 +19,7 @@ use super::{
     Api,
     auth::Caller,
     body::{object, whole},
+    idempotency,
     problem::Problem,
     traceparent,
 };
@@ -28,7 +29,7 @@ use crate::{
         fact::SessionSummary,
         port::{SessionFilter, StoreError},
     },
-    runtime::Task,
+    runtime::{Opened, Task},
     session::{SessionReport, SessionRow},
 };
 
@@ -60,12 +61,14 @@ pub(super) struct Wait {
 pub(super) struct Filter {
     principal: Option<String>,
     agent: Option<String>,
+    conversation_id: Option<String>,
     status: Option<SessionStatus>,
     before: Option<SessionId>,
     limit: Option<usize>,
 }
 
-/// `POST /v1/sessions`: 202 and a location; with `?wait=` the report, once it has ended.
+/// `POST /v1/sessions`: 202 and a location; with `?wait=` the report, once it has ended. The same
+/// request with the same `Idempotency-Key` gets the same session.
 pub(super) async fn create(
     State(api): State<Api>,
     caller: Caller,
@@ -74,12 +77,8 @@ pub(super) async fn create(
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Problem> {
     let wait = asked(query)?.wait.as_deref().map(parse_wait).transpose()?;
-    if headers.contains_key("idempotency-key") {
-        // To take no notice of it would begin a second session where none is wanted.
-        let detail = "idempotency-key is not supported yet: send the request without it, once";
-        return Err(Problem::new(StatusCode::BAD_REQUEST, detail));
-    }
-    let create = read_task(&whole(body)?)?;
+    let body = whole(body)?;
+    let create = read_task(&body)?;
     let task = Task {
         text: create.task.into(),
         agent: create.agent,
@@ -89,9 +88,11 @@ pub(super) async fn create(
         principal: caller.principal().clone(),
         link: traceparent::link(&headers),
     };
-    let mut handle = api.runtime.open(task).await?;
-    let id = handle.id();
-    if let Some(wait) = wait {
+    let (id, handle, replayed) = match idempotency::open(&api.runtime, &headers, task, &body).await? {
+        Opened::Now(handle) => (handle.id(), Some(handle), None),
+        Opened::Before(id) => (id, api.runtime.find(id), Some([(idempotency::REPLAYED, "true")])),
+    };
+    if let (Some(wait), Some(mut handle)) = (wait, handle) {
         let limit = wait.min(api.options.request_timeout.mul_f64(0.9));
         // Whether it ended in time or not, the answer is the report as it then stands.
         let _ = tokio::time::timeout(limit, handle.ended()).await;
@@ -100,7 +101,7 @@ pub(super) async fn create(
     // Who did not ask to wait gets the same answer however fast the session is.
     let ended = wait.is_some() && report.status.is_final();
     let status = if ended { StatusCode::OK } else { StatusCode::ACCEPTED };
-    Ok((status, [(header::LOCATION, format!("/v1/sessions/{id}"))], Json(report)).into_response())
+    Ok((status, replayed, [(header::LOCATION, format!("/v1/sessions/{id}"))], Json(report)).into_response())
 }
 
 fn read_task(body: &[u8]) -> Result<Create, Problem> {
@@ -122,6 +123,7 @@ pub(super) async fn list(
     let query = asked(query)?;
     let filter = SessionFilter {
         principal: whose(&caller, query.principal)?,
+        conversation: query.conversation_id,
         agent: query.agent,
         status: query.status,
         before: query.before,

@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use crate::core::{
     Clock, Entry, Sink, Store, StreamId,
     lease::Holding,
-    port::{Blob, JournalWatch, StoreError, Write},
+    port::{Blob, JournalWatch, StoreError, StoreErrorKind, Write},
 };
 
 /// Owns the store's writing side and the sinks.
@@ -97,6 +97,10 @@ impl Committer {
         for (write, result) in self.waiting.drain(..).zip(results) {
             match result {
                 Ok(()) => committed.extend(write.entries),
+                // Whoever began it is told, and finds the session that has its place.
+                Err(error) if error.kind == StoreErrorKind::Claimed => {
+                    self.refused.insert(write.stream, error);
+                }
                 Err(error) => {
                     self.watch.failed(error.kind);
                     tracing::error!(target: "glassbox::journal", stream = %write.stream, %error, "a write was refused");

@@ -8,6 +8,7 @@ use crate::{
         Entry, Fact, SessionId, SpanId, StreamId, Timestamp,
         fact::{SessionStarted, TraceStart},
         lease::{Holding, LeaseEpoch, Taking},
+        once::Once,
         port::{Blob, StoreError, TraceContext},
     },
     machine::State,
@@ -40,15 +41,17 @@ struct Book {
 }
 
 impl SessionLog {
-    /// Begins a session and takes it until then: its first fact opens the root operation.
+    /// Begins a session and takes it until then, under an idempotency key if one is given: its
+    /// first fact opens the root operation.
     pub fn begin(
         journal: &Journal,
         id: SessionId,
         started: SessionStarted,
         blobs: Vec<Blob>,
         until: Timestamp,
+        once: Option<Once>,
     ) -> Self {
-        let holding = Holding::Taking(Taking { owner: journal.process(), until });
+        let holding = Holding::Taking(Taking { owner: journal.process(), until, once });
         let book = Book { next: 0, last: Timestamp::default(), state: State::default(), blobs, holding };
         let log = Self::of(journal, id, started.trace.clone(), book);
         log.record(Fact::SessionStarted(Box::new(started)));

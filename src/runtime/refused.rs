@@ -45,6 +45,18 @@ pub enum Refused {
         /// When the next may begin.
         wait: Duration,
     },
+    /// The idempotency key began another session.
+    #[error("this idempotency key came with another body before: send a new key with a new request")]
+    KeyReused,
+    /// The conversation was begun by another principal.
+    #[error("there is no conversation {0:?}")]
+    NoConversation(String),
+    /// A session runs in the conversation.
+    #[error("{session} runs in this conversation: wait for its end, or cancel it")]
+    ConversationBusy {
+        /// The session.
+        session: SessionId,
+    },
     /// The journal cannot write.
     #[error("the journal cannot write: {0}")]
     Journal(StoreError),

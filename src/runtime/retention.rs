@@ -18,6 +18,8 @@ const EVERY: Duration = Duration::from_secs(60);
 const BATCH: usize = 100;
 /// Batches of one round at the most; what is left waits for the next round.
 const BATCHES: usize = 10;
+/// Idempotency keys forgotten in one round at the most.
+const KEYS: usize = 10_000;
 /// The pause between two batches of a round.
 const PAUSE: Duration = Duration::from_millis(250);
 
@@ -167,11 +169,8 @@ impl Runtime {
         Ok(erased)
     }
 
-    /// Round after round of [`Runtime::erase_outdated`], until the process stops.
+    /// Round after round of [`Runtime::erase_outdated`], and of forgetting old idempotency keys, until the process stops.
     pub(super) fn keep_retention(&self) {
-        if self.inner.retention.is_none() {
-            return;
-        }
         let runtime = self.clone();
         spawn(async move {
             let mut rounds = tokio::time::interval(EVERY);
@@ -180,10 +179,21 @@ impl Runtime {
             loop {
                 tokio::select! {
                     () = runtime.inner.draining.cancelled() => return,
-                    _ = rounds.tick() => unclean = runtime.erase_round(unclean).await,
+                    _ = rounds.tick() => {
+                        runtime.forget_keys().await;
+                        unclean = runtime.erase_round(unclean).await;
+                    }
                 }
             }
         });
+    }
+
+    /// Forgets idempotency keys whose time is over.
+    async fn forget_keys(&self) {
+        let now = self.inner.journal.clock().now();
+        if let Err(error) = self.on_store(move |store| store.forget_keys(now, KEYS)).await {
+            tracing::warn!(target: "glassbox", %error, "the next round forgets old idempotency keys");
+        }
     }
 
     /// One round; `unclean` where the last one left bytes behind. Gives whether this one did.

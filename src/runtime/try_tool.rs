@@ -107,6 +107,7 @@ fn nothing_asked(agent: &Agent, principal: &Principal) -> NewSession {
         metadata: Map::new(),
         link: None,
         sampled: false,
+        once: None,
     }
 }
 

@@ -9,6 +9,7 @@ use crate::{
     core::{
         BlobHash, Limits, Model, Principal, Sensitive, SessionId, SpanId, Timestamp,
         fact::{CountedBy, JOURNAL_VERSION, Language, PromptRef, SessionStarted, SpanLink, TraceStart},
+        once::Once,
         port::Blob,
     },
     journal::{Journal, SessionLog},
@@ -84,6 +85,8 @@ pub struct NewSession {
     pub link: Option<SpanLink>,
     /// The sampling decision.
     pub sampled: bool,
+    /// The idempotency key that begins it, if any.
+    pub once: Option<Once>,
 }
 
 impl Agent {
@@ -186,7 +189,7 @@ impl Agent {
             metadata: new.metadata,
         };
         let blobs = [prompt, tools, config].into_iter().chain(output_schema).collect();
-        SessionLog::begin(journal, id, started, blobs, until)
+        SessionLog::begin(journal, id, started, blobs, until, new.once)
     }
 }
 

@@ -100,6 +100,7 @@ impl<'a> Change<'a> {
             agent: started.agent.clone(),
             task_type: started.task_type.clone(),
             principal: started.principal.id.clone(),
+            conversation: started.conversation_id.clone(),
             status: self.status.unwrap_or(SessionStatus::Running),
             reason: self.reason,
             started: at,

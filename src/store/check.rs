@@ -49,6 +49,16 @@ pub(super) fn check_lease(
     Err(error(StoreErrorKind::LostLease, detail))
 }
 
+/// A session may not begin under an idempotency key that began another.
+pub(super) fn claimed(stream: StreamId) -> StoreError {
+    error(StoreErrorKind::Claimed, format!("{stream} may not begin: its idempotency key began another session"))
+}
+
+/// A session may not begin in a conversation of another principal, or beside one that runs in it.
+pub(super) fn conversing(stream: StreamId) -> StoreError {
+    error(StoreErrorKind::Claimed, format!("{stream} may not begin: its conversation is not free"))
+}
+
 /// The place where a write begins.
 fn first_seq(write: &Write) -> u64 {
     write.entries.first().map_or(0, |entry| entry.seq)

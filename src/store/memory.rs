@@ -12,6 +12,7 @@ use crate::core::{
     fact::SessionSummary,
     id::ProcessId,
     lease::{LeaseEpoch, LeaseGrant, Leases},
+    once::{BegunOnce, Once},
     outcome::SessionStatus,
     port::{self, SessionFilter, StoreError, StoreErrorKind, Write},
 };
@@ -31,6 +32,7 @@ struct State {
     blobs: HashMap<BlobHash, Kept>,
     leases: HashMap<SessionId, Lease>,
     exported: HashSet<SessionId>,
+    keys: HashMap<BlobHash, (BegunOnce, Timestamp)>,
     failure: Option<StoreErrorKind>,
 }
 
@@ -84,7 +86,19 @@ impl State {
         }
         let next = self.streams.get(&write.stream).map_or(0, |entries| entries.len() as u64);
         check::check_place(write, next)?;
+        let once = write.take.and_then(|take| take.once);
+        if let (Some(once), Some(first)) = (once, write.entries.first())
+            && self.begun_once(once.key, first.at).is_some()
+        {
+            return Err(check::claimed(write.stream));
+        }
+        if write.take.is_some() && !self.may_converse(write) {
+            return Err(check::conversing(write.stream));
+        }
         if let (Some(session), Some(take)) = (write.stream.session(), write.take) {
+            if let Some(Once { key, body, until }) = once {
+                self.keys.insert(key, (BegunOnce { session, body }, until));
+            }
             let holder = Some((take.owner, take.until));
             self.leases.insert(session, Lease { epoch: LeaseEpoch::FIRST, holder });
         }
@@ -106,6 +120,18 @@ impl State {
         Ok(())
     }
 
+    /// Whether the conversation of a session that begins is the principal's and runs no other.
+    fn may_converse(&self, write: &Write) -> bool {
+        let begins = write.stream.session().and_then(|session| Change::of(&write.entries).birth(session));
+        let Some(row) = begins.filter(|row| row.conversation.is_some()) else { return true };
+        let mut others = self.sessions.values().filter(|other| other.conversation == row.conversation);
+        others.all(|other| other.principal == row.principal && other.status.is_final())
+    }
+
+    fn begun_once(&self, key: BlobHash, now: Timestamp) -> Option<BegunOnce> {
+        self.keys.get(&key).filter(|(_, until)| *until > now).map(|(begun, _)| *begun)
+    }
+
     /// Keeps the list of sessions.
     fn list(&mut self, session: SessionId, change: &Change<'_>) {
         if let Some(row) = self.sessions.get_mut(&session) {
@@ -124,6 +150,7 @@ impl State {
         self.blobs.retain(|_, kept| !kept.named_by.remove(&stream) || !kept.named_by.is_empty());
         self.leases.remove(&session);
         self.exported.remove(&session);
+        self.keys.retain(|_, (begun, _)| begun.session != session);
         self.streams.remove(&stream);
         self.sessions.remove(&session).is_some()
     }
@@ -167,6 +194,7 @@ impl port::Store for Store {
         };
         let fits = |row: &&SessionSummary| {
             filter.principal.as_ref().is_none_or(|principal| *principal == row.principal)
+                && filter.conversation.as_ref().is_none_or(|id| row.conversation.as_ref() == Some(id))
                 && filter.agent.as_ref().is_none_or(|agent| *agent == row.agent)
                 && filter.status.is_none_or(|status| status == row.status)
                 && before.is_none_or(|before| age(row) < before)
@@ -188,6 +216,17 @@ impl port::Store for Store {
         starts.sort_unstable_by(|one, other| other.cmp(one));
         starts.truncate(limit);
         Ok(starts)
+    }
+
+    fn begun_once(&self, key: BlobHash, now: Timestamp) -> Result<Option<BegunOnce>, StoreError> {
+        Ok(self.lock().begun_once(key, now))
+    }
+
+    fn forget_keys(&self, now: Timestamp, limit: usize) -> Result<u64, StoreError> {
+        let mut state = self.lock_to_write()?;
+        let over = state.keys.iter().filter(|(_, (_, until))| *until <= now).map(|(key, _)| *key);
+        let over: Vec<_> = over.take(limit).collect();
+        Ok(over.iter().filter(|key| state.keys.remove(*key).is_some()).count() as u64)
     }
 
     fn mark_exported(&self, sessions: &[SessionId]) -> Result<(), StoreError> {

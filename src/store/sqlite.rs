@@ -8,6 +8,7 @@ mod codec;
 mod erase;
 mod failure;
 mod lease;
+mod once;
 mod open;
 mod query;
 mod readers;
@@ -27,6 +28,7 @@ use crate::core::{
     fact::SessionSummary,
     id::ProcessId,
     lease::{LeaseGrant, Leases},
+    once::BegunOnce,
     port::{self, SessionFilter, StoreError, Write},
 };
 
@@ -146,6 +148,14 @@ impl port::Store for Store {
 
     fn recent_starts(&self, principal: &str, since: Timestamp, limit: usize) -> Result<Vec<Timestamp>, StoreError> {
         self.read(|conn| query::recent_starts(conn, principal, since, limit))
+    }
+
+    fn begun_once(&self, key: BlobHash, now: Timestamp) -> Result<Option<BegunOnce>, StoreError> {
+        self.read(|conn| once::begun(conn, key, now))
+    }
+
+    fn forget_keys(&self, now: Timestamp, limit: usize) -> Result<u64, StoreError> {
+        self.write(|writer| once::forget(writer, now, limit))
     }
 
     fn mark_exported(&self, sessions: &[SessionId]) -> Result<(), StoreError> {

@@ -29,6 +29,7 @@ use glassbox::{
         fact::{HandoverCause, SessionSummary},
         id::ProcessId,
         lease::{LeaseEpoch, LeaseGrant, Leases},
+        once::BegunOnce,
         port::{SessionFilter, StoreError, ToolReply, Write},
     },
     runtime::{Setup, SystemClock, Task},
@@ -179,6 +180,14 @@ impl Store for DeadlyStore {
 
     fn recent_starts(&self, principal: &str, since: Timestamp, limit: usize) -> Result<Vec<Timestamp>, StoreError> {
         self.inner.recent_starts(principal, since, limit)
+    }
+
+    fn begun_once(&self, key: BlobHash, now: Timestamp) -> Result<Option<BegunOnce>, StoreError> {
+        self.inner.begun_once(key, now)
+    }
+
+    fn forget_keys(&self, now: Timestamp, limit: usize) -> Result<u64, StoreError> {
+        self.inner.forget_keys(now, limit)
     }
 
     fn mark_exported(&self, sessions: &[SessionId]) -> Result<(), StoreError> {

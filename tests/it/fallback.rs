@@ -120,6 +120,7 @@ impl Bench {
             metadata: serde_json::Map::new(),
             link: None,
             sampled: true,
+            once: None,
         };
         let prompt = self.agent.prompt(&new.principal);
         let until = self.clock.now().plus(Duration::from_secs(3600));

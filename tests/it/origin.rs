@@ -100,9 +100,11 @@ fn what_cannot_be_done_is_not_taken_for_something_else() {
     assert_problem(&post(r#"{"task": "hi", "conversation_id": ""}"#), 422, "conversation_id");
     let confirm = "/v1/sessions/sess_00000000000000000000000000000000/confirmations/call_1_1";
     assert_problem(&server.post(confirm, r#"["approve"]"#), 422, "no object");
-    let key = [("idempotency-key", "k-1"), JSON];
-    let once = server.request("POST", "/v1/sessions", &key, r#"{"task": "hi"}"#);
-    assert_problem(&once, 400, "not supported yet");
+    let long = "k".repeat(256);
+    for key in ["", &long, "ключ"] {
+        let once = server.request("POST", "/v1/sessions", &[("idempotency-key", key), JSON], r#"{"task": "hi"}"#);
+        assert_problem(&once, 400, "1 to 255");
+    }
     assert_nothing_began(&server);
     let waited = server.post("/v1/sessions?wait=1m", r#"{"task": "hi"}"#);
     assert_eq!((waited.status, &waited.json()["status"]), (200, &"done".into()), "{waited:?}");

@@ -179,7 +179,7 @@ fn a_newer_file_is_refused_and_left_alone() {
     assert_eq!(
         error.detail,
         format!(
-            "{} has format 3.7, and this version of glassbox reads up to format 3.1: use the newer glassbox",
+            "{} has format 4.7, and this version of glassbox reads up to format 4.1: use the newer glassbox",
             path.display()
         )
     );
@@ -229,11 +229,14 @@ fn a_folder_that_cannot_be_written_is_read_only() {
 
 #[test]
 fn journals_of_older_versions_are_brought_up_and_read() {
-    for version in ["1.1", "2.1"] {
+    for version in ["1.1", "2.1", "3.1"] {
         let (_folder, path) = folder();
         let old = format!("{}/tests/data/journals/version-{version}.db", env!("CARGO_MANIFEST_DIR"));
         fs::copy(old, &path).expect("a copy");
         let store = Store::open(&path, Options::default()).expect("an older file");
+        let filter = SessionFilter { conversation: Some("c-1".into()), ..SessionFilter::default() };
+        let of_conversation = store.sessions(&filter).expect("a list").len();
+        assert_eq!(of_conversation, usize::from(version == "3.1"), "{version}");
         read_and_erase(&store, &path);
     }
 }

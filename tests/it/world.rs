@@ -301,6 +301,7 @@ pub fn begin_until(agent: &Agent, journal: &Journal, task: &str, lease: Duration
         metadata: serde_json::Map::new(),
         link: None,
         sampled: true,
+        once: None,
     };
     let prompt = agent.prompt(&new.principal);
     let until = journal.clock().now().plus(lease);

@@ -229,6 +229,8 @@ pub struct SessionSummary {
     pub task_type: String,
     /// The owner's identifier.
     pub principal: String,
+    /// The conversation that it belongs to, if any.
+    pub conversation: Option<String>,
     /// Where it stands.
     pub status: SessionStatus,
     /// What refines it.

@@ -16,7 +16,7 @@ use crate::store::error;
 
 /// The columns that [`summary`] reads, in its order.
 pub(super) const SUMMARY_COLUMNS: &str =
-    "id, agent, task_type, principal, status, reason, started, updated, facts, steps";
+    "id, agent, task_type, principal, status, reason, started, updated, facts, steps, conversation";
 
 /// A number as a column holds it; what no column can hold becomes the largest that it can.
 pub(super) fn integer(number: u64) -> i64 {
@@ -91,6 +91,7 @@ pub(super) fn summary(row: &Row<'_>) -> Result<SessionSummary, Failure> {
         agent: row.get(1)?,
         task_type: row.get(2)?,
         principal: row.get(3)?,
+        conversation: row.get(10)?,
         status: *known_status.ok_or_else(|| unknown(id, "status", &status))?,
         reason: reason.map(known_reason).transpose()?,
         started: time(row, 6)?,

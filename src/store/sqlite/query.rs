@@ -52,8 +52,9 @@ pub(super) fn blob(conn: &Connection, hash: BlobHash) -> Result<Option<Arc<[u8]>
 /// Sessions, newest first.
 pub(super) fn sessions(conn: &Connection, filter: &SessionFilter) -> Result<Vec<SessionSummary>, Failure> {
     let (status, before) = (filter.status.map(|status| status.label()), filter.before.map(|id| id.to_string()));
-    let wishes: [(&str, Option<&dyn ToSql>); 4] = [
+    let wishes: [(&str, Option<&dyn ToSql>); 5] = [
         ("principal = ?", filter.principal.as_ref().map(|value| value as &dyn ToSql)),
+        ("conversation = ?", filter.conversation.as_ref().map(|value| value as &dyn ToSql)),
         ("agent = ?", filter.agent.as_ref().map(|value| value as &dyn ToSql)),
         ("status = ?", status.as_ref().map(|value| value as &dyn ToSql)),
         (
@@ -62,7 +63,7 @@ pub(super) fn sessions(conn: &Connection, filter: &SessionFilter) -> Result<Vec<
         ),
     ];
     let mut sql = format!("SELECT {SUMMARY_COLUMNS} FROM session");
-    let mut values = Vec::with_capacity(5);
+    let mut values = Vec::with_capacity(6);
     for (condition, value) in wishes {
         if let Some(value) = value {
             sql.push_str(if values.is_empty() { " WHERE " } else { " AND " });
@@ -159,6 +160,14 @@ pub(super) fn ended(conn: &Connection, before: Timestamp, limit: usize) -> Resul
 #[cfg(test)]
 mod tests {
     use crate::core::outcome::SessionStatus;
+
+    #[test]
+    fn the_statuses_in_which_a_conversation_is_busy_are_all_that_are_not_final() {
+        let open: Vec<_> = SessionStatus::ALL.iter().filter(|status| !status.is_final()).collect();
+        let mut words: Vec<_> = open.iter().map(|status| status.label()).collect();
+        words.sort_unstable();
+        assert_eq!(words, ["awaiting_confirmation", "running", "suspended"]);
+    }
 
     #[test]
     fn the_statuses_that_can_expire_are_all_that_go_on_by_themselves() {

@@ -20,7 +20,7 @@ use crate::store::error;
 const APPLICATION_ID: i64 = 0x676c_6278;
 
 /// What makes a file of version n out of one of version n - 1, from 1. Never edited, only added to.
-const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3];
+const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3, VERSION_4];
 
 const VERSION_1: &str = "
 CREATE TABLE meta (
@@ -107,6 +107,25 @@ FROM (
     FROM fact WHERE name = 'tool_call_finished'
 ) AS named
 JOIN blob ON blob.hash = unhex(substr(named.name, 8));
+";
+
+const VERSION_4: &str = "
+-- Which session an idempotency key began, and until when that is kept.
+CREATE TABLE idempotency (
+    key BLOB NOT NULL PRIMARY KEY,
+    body BLOB NOT NULL,
+    session TEXT NOT NULL,
+    until INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX idempotency_by_end ON idempotency (until);
+CREATE INDEX idempotency_by_session ON idempotency (session);
+
+-- The conversation of a session, for those so far from the fact that began them.
+ALTER TABLE session ADD COLUMN conversation TEXT;
+UPDATE session SET conversation = (
+    SELECT CASE WHEN json_valid(body) THEN json_extract(body, '$.session_started.conversation_id') END
+    FROM fact WHERE fact.stream = session.id AND fact.seq = 0);
+CREATE INDEX session_by_conversation ON session (conversation, started, id) WHERE conversation IS NOT NULL;
 ";
 
 /// The versions that a file carries.

@@ -14,7 +14,7 @@ use crate::{
     store::{change::Change, check},
 };
 
-use super::{codec, failure::Failure};
+use super::{codec, failure::Failure, once};
 
 /// Bytes that the probe writes: more than a usual append needs.
 const PROBE_BYTES: i64 = 64 * 1024;
@@ -158,6 +158,10 @@ impl Writer {
             let sql = "INSERT INTO lease (session, epoch, owner, until) VALUES (?1, ?2, ?3, ?4)";
             let (epoch, until) = (LeaseEpoch::FIRST.number(), codec::integer(take.until.as_nanos()));
             self.run(sql, params![stream, codec::integer(epoch), take.owner.to_string(), until])?;
+            if let (Some(once), Some(first)) = (take.once, write.entries.first()) {
+                once::claim(self, once, write.stream, first.at)?;
+            }
+            once::converse(self, write)?;
         }
         if write.entries.is_empty() {
             return Ok(());
@@ -180,7 +184,7 @@ impl Writer {
     fn list(&self, session: SessionId, id: &str, change: &Change<'_>) -> Result<(), Failure> {
         if let Some(row) = change.birth(session) {
             let sql = "INSERT INTO session (id, agent, task_type, principal, status, reason, started, updated, facts, \
-                       steps) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+                       steps, conversation) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
             let (started, updated) = (codec::integer(row.started.as_nanos()), codec::integer(row.updated.as_nanos()));
             let (status, reason) = (row.status.label(), row.reason.map(|reason| reason.label()));
             let facts = codec::integer(row.facts);
@@ -196,7 +200,8 @@ impl Writer {
                     started,
                     updated,
                     facts,
-                    row.steps
+                    row.steps,
+                    row.conversation
                 ],
             )?;
             return Ok(());
