@@ -140,9 +140,9 @@ async fn by_hand(runtime: &Runtime, config: &Config, call: ByHand, json: bool) -
     };
     let tried = runtime.try_tool(trial).await?;
     if json {
-        say_json(&tried_json(&call.tool, &tried))
+        say_json(&tried_json(&call.tool, &tried));
     } else {
-        tell_tried(&call.tool, &tried)
+        tell_tried(&call.tool, &tried);
     }
     Ok(if tried.end.observation.is_error { exit::FAILURE } else { exit::OK })
 }

@@ -4,7 +4,7 @@
 //! journal's. It must never know what a key is made of, nor hold its lock over an await.
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque, hash_map::Entry},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -53,8 +53,8 @@ impl Cache {
         let mut tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = tools.entry(place.tool.clone()).or_default();
         kept.make_room(place.rule.max_entries.max(1), now);
-        if !kept.replies.contains_key(&place.key) {
-            kept.replies.insert(place.key, (reply.clone(), now.plus(place.rule.ttl)));
+        if let Entry::Vacant(vacant) = kept.replies.entry(place.key) {
+            vacant.insert((reply.clone(), now.plus(place.rule.ttl)));
             kept.order.push_back(place.key);
         }
     }
