@@ -4,6 +4,7 @@
 
 mod auth;
 mod check;
+mod check_tools;
 mod confirm;
 mod live_text;
 mod live_view;

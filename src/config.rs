@@ -9,6 +9,7 @@
 //! file replaces it as a whole.
 
 mod agents;
+mod alternatives;
 mod auth;
 mod effective;
 mod env;
@@ -233,10 +234,14 @@ fn sections(reader: &Reader, root: &tree::Node, vault: Vault<'_>) -> Config {
     let mcp_servers = mcp::read_servers(&root, vault, login);
     let prefixes: Vec<_> = mcp_servers.values().map(|server| server.prefix.clone()).collect();
     let models = models::read_models(&root, vault);
+    let agents = agents::read_agents(&root, &models, &prefixes, vault.folder);
+    let tools = tools::read_tools(&root, vault, login);
+    let parts = alternatives::Parts { agents: &agents, tools: &tools, servers: &mcp_servers };
+    alternatives::check(&root, &parts);
     Config {
-        agents: agents::read_agents(&root, &models, &prefixes, vault.folder),
+        agents,
         models,
-        tools: tools::read_tools(&root, vault, login),
+        tools,
         mcp_servers,
         llm_retry_policy: resilience::read_retry(&root.section("llm_retry_policy"), RetryPolicy::llm()),
         tool_retry_policy: resilience::read_retry(&root.section("tool_retry_policy"), RetryPolicy::tool()),
@@ -358,6 +363,7 @@ mod tests {
         all.tools.retain(|name, _| plain.tools.contains_key(name));
         for tool in all.tools.values_mut() {
             (tool.circuit, tool.max_concurrent) = (None, None);
+            (tool.fallback_tool, tool.cache) = (None, None);
             if matches!(tool.kind, Kind::Builtin(_)) {
                 tool.description = None;
             }

@@ -17,7 +17,7 @@ pub use self::{
     system_log::SystemLog,
     writer::{Mode, OnFault, Writer},
 };
-use crate::core::{Clock, id::ProcessId};
+use crate::core::{Clock, Store, id::ProcessId, port::JournalWatch};
 
 /// A journal open for writing, with the clock that stamps it.
 #[derive(Clone)]
@@ -31,6 +31,14 @@ impl Journal {
     /// A journal that this process writes.
     pub fn new(writer: Writer, clock: Arc<dyn Clock>, process: ProcessId) -> Self {
         Self { writer, clock, process }
+    }
+
+    /// A journal beside this one, of the same process and clock, that no sink sees: for what must
+    /// not stand in it.
+    pub fn beside(&self, store: Arc<dyn Store>, watch: Arc<dyn JournalWatch>) -> Self {
+        let writer = Writer::start(Mode::Inline, OnFault::Fail, store, Vec::new(), watch, self.clock.clone());
+        let writer = writer.expect("a writer without a thread starts always");
+        Self { writer, clock: self.clock.clone(), process: self.process }
     }
 
     /// The writer behind it.

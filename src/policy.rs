@@ -4,6 +4,7 @@
 //! It must never know who implements a port, nor what the loop does with the result.
 
 mod attempts;
+mod cache;
 mod circuits;
 mod limits;
 mod meter;
@@ -27,6 +28,7 @@ use tokio::sync::Semaphore;
 
 pub use self::{
     attempts::whole_seconds,
+    cache::{Cache, CachePlace, MAX_CACHED_BYTES},
     circuits::{Act, Circuits, Standing},
     limits::{Limited, Limits, ToolRate},
     meter::{Meter, MeteredCall},
@@ -64,6 +66,8 @@ pub struct Policy {
     pub limits: Limits,
     /// How many attempts of a tool run at once.
     pub slots: Slots,
+    /// Results of tools that are given again for a while.
+    pub cache: Cache,
     /// When a request to a model is made again.
     pub llm_retry: retry::Policy,
     /// When a run of a tool is made again.
@@ -170,10 +174,12 @@ impl Policy {
     /// there are no tools at all.
     pub fn all_unavailable<'a>(&self, tools: impl IntoIterator<Item = &'a ToolSpec>) -> bool {
         let mut tools = tools.into_iter().peekable();
-        let closed = |tool: &ToolSpec| {
-            [Some(tool.circuit_id()), tool.upstream_id()].iter().flatten().any(|id| self.circuits.is_open(id))
-        };
-        tools.peek().is_some() && tools.all(closed)
+        tools.peek().is_some() && tools.all(|tool| self.is_unavailable(tool))
+    }
+
+    /// Whether a tool cannot be reached: its circuit, or that of the way to it, is open.
+    pub fn is_unavailable(&self, tool: &ToolSpec) -> bool {
+        [Some(tool.circuit_id()), tool.upstream_id()].iter().flatten().any(|id| self.circuits.is_open(id))
     }
 }
 
@@ -216,7 +222,7 @@ impl Exchange for ModelExchange<'_> {
             let tap = Tap::new(self.meter, self.readers, log.id(), call);
             let trace = log.trace(call);
             let send = ModelCallInput { request: input.request, body: input.body, trace, progress: &tap };
-            let result = guarded(input.timeout, input.model.call(send)).await;
+            let result = guarded(input.timeout, input.model.call(send)).await.and_then(ModelReply::whole);
             self.primaries.hear(&input.model.info().name, &result);
             match &result {
                 Ok(_) => tap.answered(),
@@ -304,7 +310,7 @@ impl Exchange for ToolExchange<'_> {
 /// The fault that it ended in.
 pub async fn ask_once(input: ModelInput<'_>, trace: TraceContext) -> Result<ModelReply, Fault> {
     let send = ModelCallInput { request: input.request, body: input.body, trace, progress: &Nobody };
-    guarded(input.timeout, input.model.call(send)).await
+    guarded(input.timeout, input.model.call(send)).await.and_then(ModelReply::whole)
 }
 
 fn millis(wait: Duration) -> u64 {

@@ -4,6 +4,7 @@
 //! It must never hold a rule of the loop, of a tool or of a signal; those stand to its left.
 
 mod agents;
+mod check_tools;
 mod checks;
 mod clock;
 mod decide;
@@ -22,6 +23,7 @@ mod signals;
 mod spawn;
 mod tools;
 mod toolsets;
+mod try_tool;
 mod waiting;
 
 use std::{
@@ -36,6 +38,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::{
     agents::build_models,
+    check_tools::{ToolCheck, ToolsReport},
     checks::{ModelCheck, Untested},
     clock::{SystemClock, SystemEntropy},
     decide::{NotDecided, Settled},
@@ -46,6 +49,7 @@ pub use self::{
     retention::{Eraser, Erasure, Held},
     setup::{Own, OwnTool, Setup},
     spawn::spawn,
+    try_tool::{NotTried, Trial, Tried},
 };
 use self::{live::Live, resume::Taken, signals::Signals, waiting::Watched};
 use crate::{
@@ -119,8 +123,8 @@ pub struct Runtime {
 struct Inner {
     agents: agents::Agents,
     servers: mcp::Servers,
-    /// Fallbacks that were not tried with the tool definitions of now.
-    untested: Vec<Untested>,
+    /// Which models were tried with which tool definitions.
+    checked: checks::Checked,
     circuits: Circuits,
     primaries: Primaries,
     journal: Journal,
@@ -181,13 +185,12 @@ impl Runtime {
             surface: setup.surface.to_owned(),
         });
         policy::restore(&policy.circuits, &*store).map_err(Error::Store)?;
-        let untested = checks::untested(&agents, &*store).map_err(Error::Store)?;
-        untested.iter().for_each(|fallback| signals.metrics().fallback_untested(&fallback.model));
+        let checked = checks::Checked::read(&agents, &*store).map_err(Error::Store)?;
         let live = Live::new(usize::try_from(config.server.max_sessions).unwrap_or(usize::MAX));
         let inner = Inner {
             agents,
             servers,
-            untested,
+            checked,
             circuits: policy.circuits.clone(),
             primaries: policy.primaries.clone(),
             journal,

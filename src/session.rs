@@ -3,6 +3,7 @@
 //! It must never know which model, tool or store there is, nor how a signal looks.
 
 mod agent;
+mod cached;
 mod confirm;
 mod driver;
 mod export;
@@ -17,4 +18,5 @@ pub use self::{
     export::{EXPORT_VERSION, ExportError, all_ids, export},
     report::{PendingConfirmation, SessionReport, SessionRow},
     resume::{PromptError, beginning, own_prompt, take_up, take_up_because},
+    tools::try_call,
 };

@@ -258,6 +258,7 @@ pub(crate) fn policy(journal: &Journal) -> Policy {
         primaries: policy::Primaries::new(system, Rules::default().half_open_after, []),
         limits: policy::Limits::new([], &clock),
         slots: policy::Slots::default(),
+        cache: policy::Cache::default(),
         llm_retry: RetryPolicy::llm().rules(),
         tool_retry: RetryPolicy::tool().rules(),
         entropy: Arc::new(SystemEntropy),

@@ -5,8 +5,10 @@ use console::style;
 use serde_json::json;
 
 use super::{
-    Global, exit,
-    output::{line, say, say_json},
+    Global,
+    check_tools::{self, ByHand},
+    exit,
+    output::{complain, line, say, say_json},
     run::{close, start},
 };
 use crate::runtime::ModelCheck;
@@ -19,6 +21,13 @@ pub(super) struct Options {
     /// What to look at.
     #[arg(value_enum, default_value_t = What::Config)]
     what: What,
+    /// With `tools`: call this one, through all that a session's call goes through, and show what comes
+    /// of it. The arguments are JSON; without them none are given. No session is recorded.
+    #[arg(long, num_args = 1..=2, value_names = ["TOOL", "ARGUMENTS"])]
+    call: Option<Vec<String>>,
+    /// Do not ask before a call that changes something.
+    #[arg(long, requires = "call")]
+    yes: bool,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -27,12 +36,28 @@ enum What {
     Config,
     /// Whether every model takes the tool definitions of its agents: each is asked once, no tool runs.
     Models,
+    /// Whether every tool can be called: schema, server, database or program, circuit. None runs.
+    Tools,
 }
 
 pub(super) fn run(global: Global, options: Options) -> anyhow::Result<u8> {
+    if options.call.is_some() && !matches!(options.what, What::Tools) {
+        complain("glassbox: --call is for `check tools`");
+        return Ok(exit::USAGE);
+    }
     match options.what {
         What::Config => check_config(&global),
         What::Models => super::block_on(check_models(global)),
+        What::Tools => super::block_on(check_tools::run(global, options.by_hand())),
+    }
+}
+
+impl Options {
+    /// The call that is asked for.
+    fn by_hand(self) -> Option<ByHand> {
+        let mut words = self.call?.into_iter();
+        let tool = words.next()?;
+        Some(ByHand { tool, arguments: words.next().unwrap_or_default(), yes: self.yes })
     }
 }
 

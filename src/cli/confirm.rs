@@ -146,6 +146,17 @@ pub(super) async fn ask(
 
 /// Whether the person says yes; nothing at the end of the input and on a signal to stop.
 async fn answer(stops: &mut Stops) -> Option<bool> {
+    tokio::select! {
+        answer = typed() => answer,
+        _ = stops.next() => {
+            super::say("");
+            None
+        }
+    }
+}
+
+/// Whether the person at the terminal types yes; nothing at the end of the input.
+pub(super) async fn typed() -> Option<bool> {
     let mut stdout = std::io::stdout();
     let _ = write!(stdout, "run it? [y/N] ").and_then(|()| stdout.flush());
     let (told, answered) = oneshot::channel();
@@ -155,16 +166,8 @@ async fn answer(stops: &mut Stops) -> Option<bool> {
         let read = std::io::stdin().lock().read_line(&mut line);
         let _ = told.send(matches!(read, Ok(bytes) if bytes > 0).then_some(line));
     });
-    tokio::select! {
-        line = answered => {
-            let line = line.ok().flatten()?;
-            Some(matches!(line.trim().to_lowercase().as_str(), "y" | "yes" | "д" | "да"))
-        }
-        _ = stops.next() => {
-            super::say("");
-            None
-        }
-    }
+    let line = answered.await.ok().flatten()?;
+    Some(matches!(line.trim().to_lowercase().as_str(), "y" | "yes" | "д" | "да"))
 }
 
 /// Says what still waits.

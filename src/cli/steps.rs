@@ -166,8 +166,9 @@ fn model_line(call: &ModelCall, end: &ModelCallEnd, begun: Timestamp, ended: Tim
 }
 
 fn tool_line(call: &ToolCallBegin, end: &ToolCallEnd, begun: Timestamp, ended: Timestamp) -> String {
+    let known = if end.cached { ", known from before" } else { "" };
     format!(
-        "│  ├─ {}({}) · {} · {} · {}",
+        "│  ├─ {}({}) · {}{known} · {} · {}",
         style(short(&call.tool)).cyan(),
         arguments(&call.arguments),
         paint(end.outcome.label(), !end.outcome.is_error()),

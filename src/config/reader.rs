@@ -206,6 +206,21 @@ impl<'a> Section<'a> {
         self.reader.wrong(place, &self.path_of(key), wrong);
     }
 
+    /// Notes a mistake about a value further below, which was read already: what only the whole
+    /// can say of it.
+    pub(super) fn wrong_at(&self, path: &[&str], wrong: impl Into<String>) {
+        let (mut place, mut node, mut full) = (self.place.clone(), self.node, self.path.clone());
+        for key in path {
+            let found =
+                node.and_then(Node::entries).and_then(|entries| entries.iter().find(|(name, _)| name.text == *key));
+            if let Some((name, below)) = found {
+                place = place_of(name, below);
+            }
+            (node, full) = (found.map(|(_, below)| below), join(&full, key));
+        }
+        self.reader.wrong(place, &full, wrong);
+    }
+
     /// Notes a mistake about the section as a whole.
     pub(super) fn wrong_here(&self, wrong: impl Into<String>) {
         self.reader.wrong(self.place.clone(), &self.path, wrong);

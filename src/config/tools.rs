@@ -4,6 +4,7 @@
 //! against each other here, so that no argument is lost without a word.
 
 mod bind;
+mod cache;
 mod command;
 mod confirm;
 mod declared;
@@ -26,11 +27,12 @@ use super::{
 use crate::{
     core::{
         Effect,
-        spec::{ArgumentRule, Confirm, DEFAULT_CONFIRM_EXPIRES, DEFAULT_TOOL_TIMEOUT},
+        spec::{ArgumentRule, CacheRule, Confirm, DEFAULT_CONFIRM_EXPIRES, DEFAULT_TOOL_TIMEOUT},
     },
     tool::{self, Overrides},
 };
 
+pub(super) use self::cache::effective as effective_cache;
 pub(super) use self::effective::{bind as effective_bind, confirm as effective_confirm, tool as effective};
 
 /// A tool as configured.
@@ -60,6 +62,10 @@ pub struct Tool {
     pub circuit: Option<String>,
     /// Attempts that run at once, by all sessions together; none is no limit.
     pub max_concurrent: Option<u32>,
+    /// The tool that the model is told of where this one's circuit is open.
+    pub fallback_tool: Option<String>,
+    /// Where there is one, results are kept and given again.
+    pub cache: Option<CacheRule>,
 }
 
 /// What is behind a tool.
@@ -175,6 +181,8 @@ fn read_tool(section: &Section<'_>, vault: Vault<'_>) -> Tool {
         roles: rules.roles.unwrap_or_default(),
         circuit: rules.circuit,
         max_concurrent: rules.max_concurrent,
+        fallback_tool: rules.fallback_tool,
+        cache: rules.cache,
         kind,
     };
     declared::check(section, &tool);
@@ -203,5 +211,7 @@ pub(super) fn read_rules(section: &Section<'_>) -> Overrides {
             label_name(&name).map(|()| name)
         }),
         max_concurrent: section.get("max_concurrent", scalar::whole(1..=1_000_000)),
+        fallback_tool: section.get("fallback_tool", scalar::text),
+        cache: cache::read(section),
     }
 }

@@ -138,6 +138,7 @@ impl ToolCallBegin {
             arguments_valid: (cut.attempts > 0 && outcome != ToolOutcome::Lost).then_some(true),
             error: None,
             attempts: cut.attempts,
+            cached: false,
         }
     }
 }

@@ -52,6 +52,12 @@ pub trait Model: Send + Sync {
     /// A [`Fault`] of any kind; the text must not hold the credential.
     async fn call(&self, call: ModelCallInput<'_>) -> Result<ModelReply, Fault>;
 
+    /// About how many tokens it adds to a request with so many tools, beside what stands in the
+    /// request: the explanation of a form of its own.
+    fn form_tokens(&self, _tools: usize) -> u64 {
+        0
+    }
+
     /// Who counts in [`Model::count`]; where nobody does, it is not asked.
     fn counted_by(&self) -> CountedBy {
         CountedBy::Estimate
@@ -125,6 +131,20 @@ pub trait Tool: Send + Sync {
     /// # Errors
     /// A [`Fault`]; its text is shown to the model.
     async fn call(&self, cx: &ToolContext, arguments: Value) -> Result<ToolReply, Fault>;
+
+    /// What sort of tool it is, in a word: `http`, `sql`, `command`, `mcp`, `builtin`, or `rust`
+    /// for what is code of the program.
+    fn kind(&self) -> &'static str {
+        "rust"
+    }
+
+    /// Whether what is behind it can be reached, found out without changing anything there.
+    ///
+    /// # Errors
+    /// A [`Fault`] that says what is missing.
+    async fn probe(&self) -> Result<(), Fault> {
+        Ok(())
+    }
 
     /// Level 2 of validation: what the schema cannot say (a limit per customer, a sanity check).
     ///

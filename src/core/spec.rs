@@ -1,6 +1,7 @@
 //! What a tool declares of itself.
 
 mod argument_rule;
+mod cache_rule;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -9,7 +10,10 @@ use serde_json::{Map, Value};
 
 use super::{circuit::CircuitId, principal::Principal};
 
-pub use self::argument_rule::{ArgumentRule, ArgumentTest};
+pub use self::{
+    argument_rule::{ArgumentRule, ArgumentTest},
+    cache_rule::CacheRule,
+};
 
 /// What the model is shown of a tool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -104,6 +108,10 @@ pub struct ToolSpec {
     pub tool_error_trips: bool,
     /// Attempts that run at once in this process, by all sessions together; none is no limit.
     pub max_concurrent: Option<u32>,
+    /// The tool that the model is told of where this one's circuit is open.
+    pub fallback_tool: Option<String>,
+    /// Where there is one, results are kept and given again; of tools that only read.
+    pub cache: Option<CacheRule>,
 }
 
 /// How long a person may take to agree, where a tool says nothing else.
@@ -129,6 +137,8 @@ impl ToolSpec {
             upstream: None,
             tool_error_trips: false,
             max_concurrent: None,
+            fallback_tool: None,
+            cache: None,
         }
     }
 
@@ -215,6 +225,26 @@ impl ToolSpec {
     pub const fn max_concurrent(mut self, slots: u32) -> Self {
         self.max_concurrent = Some(slots);
         self
+    }
+
+    /// Names the tool that the model is told of where this one's circuit is open.
+    #[must_use]
+    pub fn fallback_tool(mut self, name: impl Into<String>) -> Self {
+        self.fallback_tool = Some(name.into());
+        self
+    }
+
+    /// Keeps results and gives them again, as the rule says; of a tool that only reads.
+    #[must_use]
+    pub const fn cache(mut self, rule: CacheRule) -> Self {
+        self.cache = Some(rule);
+        self
+    }
+
+    /// The rule by which results of a call that nobody has to agree to are kept.
+    pub fn cache_for(&self, confirm: Confirm) -> Option<CacheRule> {
+        let rule = self.cache.filter(|_| self.effect == Effect::Read && confirm == Confirm::Never)?;
+        Some(CacheRule { shared: rule.shared && self.bind.is_empty(), ..rule })
     }
 
     /// Whether a person must agree to a call with these arguments.

@@ -213,6 +213,11 @@ impl Agents {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Which tools there are and which an agent has.
+    pub(super) const fn toolsets(&self) -> &Toolsets {
+        &self.toolsets
+    }
+
     /// Whether an agent asks for tools whose names begin so.
     pub(super) fn uses(&self, agent: &str, prefix: &str) -> bool {
         self.toolsets.uses(agent, prefix)

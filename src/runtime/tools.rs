@@ -117,5 +117,7 @@ fn overrides(name: &str, config: &config::Tool) -> Overrides {
         roles: Some(config.roles.clone()),
         circuit: config.circuit.clone(),
         max_concurrent: config.max_concurrent,
+        fallback_tool: config.fallback_tool.clone(),
+        cache: config.cache,
     }
 }

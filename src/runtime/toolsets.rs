@@ -93,6 +93,21 @@ impl Offered<'_> {
         self.registry.subset(wanted.iter().flat_map(|name| self.names(agent, name)))
     }
 
+    /// All tools that are there.
+    pub(super) const fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// What agents ask for and no server offers, one phrase each.
+    pub(super) fn missing(&self) -> Vec<String> {
+        let asked = self.sets.wanted.iter().flat_map(|(agent, names)| names.iter().map(move |name| (agent, name)));
+        let missing = asked.filter(|(_, name)| match name.strip_suffix('*') {
+            Some(prefix) => !self.registry.names().any(|known| known.starts_with(prefix)),
+            None => self.registry.spec(name).is_none(),
+        });
+        missing.map(|(agent, name)| format!("agents.{agent}.tools: no MCP server offers {name} now")).collect()
+    }
+
     /// The tools that a name stands for: itself, all of a server, or none that is there now.
     fn names(&self, agent: &str, name: &str) -> Vec<String> {
         if let Some(prefix) = name.strip_suffix('*') {

@@ -227,7 +227,7 @@ fn refusal(outcome: ToolOutcome, text: String) -> Refusal {
 
 /// What a call is, beside its arguments. Together with the principal, the bound arguments fix the
 /// identity that the call is made with.
-fn definition_hash(definition: &ToolDefinition, spec: &ToolSpec) -> BlobHash {
+pub(super) fn definition_hash(definition: &ToolDefinition, spec: &ToolSpec) -> BlobHash {
     let mut whole = json!({ "definition": definition, "effect": spec.effect });
     // A tool that is bound to nothing keeps the hash that older journals hold.
     if !spec.bind.is_empty() {
@@ -237,7 +237,7 @@ fn definition_hash(definition: &ToolDefinition, spec: &ToolSpec) -> BlobHash {
 }
 
 /// SHA-256 of a value as canonical JSON (RFC 8785).
-fn canonical_hash(value: &Value) -> BlobHash {
+pub(super) fn canonical_hash(value: &Value) -> BlobHash {
     hash_of(&serde_json_canonicalizer::to_vec(value).expect("a JSON value has finite numbers only"))
 }
 

@@ -4,10 +4,14 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt as _, stream};
 
-use super::{agent::Agent, confirm};
+use super::{
+    agent::Agent,
+    cached,
+    confirm::{self, Say},
+};
 use crate::{
     core::{
-        Effect, Fact, Fault, Principal, Sensitive, ToolCall, ToolOutcome,
+        Effect, Fact, Fault, Principal, Sensitive, SpanId, ToolCall, ToolOutcome, ToolSpec,
         fact::{Observation, ToolCallBegin, ToolCallEnd},
         message::estimate_tokens,
         op::unknown_outcome_text,
@@ -30,6 +34,19 @@ pub(super) async fn run_tools(log: &SessionLog, agent: &Agent, principal: &Arc<P
         .await;
 }
 
+/// Runs one call that no model asked for, through its whole path; where a person must agree,
+/// whoever tries it has said whether they do.
+pub async fn try_call(log: &SessionLog, agent: &Agent, principal: &Arc<Principal>, call: ToolCall, approve: bool) {
+    run_call(log, agent, principal, call.clone()).await;
+    let waits = log.read(|state| state.confirmation(&call.id).filter(|asked| asked.waits()).map(|asked| asked.op));
+    if let Some(op) = waits {
+        let by = principal.id.clone().into();
+        let say = Say { call_id: call.id.clone(), approve, by, comment: None, arguments_hash: None };
+        log.record(confirm::decided(op, say));
+        run_call(log, agent, principal, call).await;
+    }
+}
+
 async fn run_call(log: &SessionLog, agent: &Agent, principal: &Arc<Principal>, call: ToolCall) {
     if confirm::waits(log, agent, &call, &context(log, log.root(), principal, &call.id)) {
         return;
@@ -47,10 +64,8 @@ async fn run_call(log: &SessionLog, agent: &Agent, principal: &Arc<Principal>, c
             match confirm::clear(log, agent, &call, &context) {
                 Err(refusal) => (refused(call.id, refusal), false),
                 Ok(admitted) => {
-                    let input = input(admitted, principal, call.id);
-                    let effect = input.effect;
-                    let verdict = agent.policy.call_tool(log, op, &input).await;
-                    (settled(log, input, verdict), effect != Effect::Read)
+                    let had_effect = admitted.spec().effect != Effect::Read;
+                    (run_admitted(log, op, agent, principal, admitted, call.id).await, had_effect)
                 }
             }
         })
@@ -60,6 +75,27 @@ async fn run_call(log: &SessionLog, agent: &Agent, principal: &Arc<Principal>, c
         // write shows at the next barrier, which the loop does not pass either.
         let _ = log.flush().await;
     }
+}
+
+/// Runs a call that may run, unless its result is still known.
+async fn run_admitted(
+    log: &SessionLog,
+    op: SpanId,
+    agent: &Agent,
+    principal: &Arc<Principal>,
+    admitted: Admitted,
+    call_id: String,
+) -> ToolCallEnd {
+    let place = cached::place(&admitted, principal);
+    if let Some(reply) = place.as_ref().and_then(|place| agent.policy.cache.get(place, log.now())) {
+        return known(log, call_id, reply);
+    }
+    let input = input(admitted, principal, call_id);
+    let verdict = agent.policy.call_tool(log, op, &input).await;
+    if let (Some(place), Ok(reply)) = (&place, &verdict.result) {
+        agent.policy.cache.put(place, reply, log.now());
+    }
+    settled(log, agent, input, verdict)
 }
 
 /// The way into the tool; a call that comes too often is recorded as such.
@@ -97,16 +133,32 @@ fn refused(call_id: String, refusal: Refusal) -> ToolCallEnd {
         arguments_valid: refusal.arguments_valid,
         error: None,
         attempts: 0,
+        cached: false,
+    }
+}
+
+/// The end of a call whose result an earlier one got.
+fn known(log: &SessionLog, call_id: String, reply: ToolReply) -> ToolCallEnd {
+    ToolCallEnd {
+        call_id,
+        outcome: ToolOutcome::Ok,
+        observation: result_observation(log, reply),
+        arguments_valid: Some(true),
+        error: None,
+        attempts: 0,
+        cached: true,
     }
 }
 
 /// The end of a call whose attempts are over.
-fn settled(log: &SessionLog, input: ToolInput, verdict: ToolVerdict) -> ToolCallEnd {
-    let name = input.tool.spec().name().to_owned();
+fn settled(log: &SessionLog, agent: &Agent, input: ToolInput, verdict: ToolVerdict) -> ToolCallEnd {
+    let spec = input.tool.spec();
     let (observation, error) = match verdict.result {
         Ok(reply) => (result_observation(log, reply), None),
         Err(fault) => {
-            let text = error_observation(&name, verdict.outcome, &fault);
+            let other =
+                alternative(agent, &input.principal, spec).filter(|_| verdict.outcome == ToolOutcome::CircuitOpen);
+            let text = error_observation(spec.name(), verdict.outcome, &fault, other);
             (observation(text, true), Some(Sensitive::new(fault.detail)))
         }
     };
@@ -117,6 +169,7 @@ fn settled(log: &SessionLog, input: ToolInput, verdict: ToolVerdict) -> ToolCall
         arguments_valid: Some(true),
         error,
         attempts: verdict.attempts,
+        cached: false,
     }
 }
 
@@ -131,12 +184,21 @@ fn result_observation(log: &SessionLog, reply: ToolReply) -> Observation {
     Observation { whole: hash, ..observation(text, false) }
 }
 
-fn error_observation(name: &str, outcome: ToolOutcome, fault: &Fault) -> String {
+/// The tool that stands in for one that cannot be reached: one that the principal may use and
+/// that can be reached itself.
+fn alternative<'a>(agent: &'a Agent, principal: &Principal, spec: &ToolSpec) -> Option<&'a str> {
+    let named = spec.fallback_tool.as_deref()?;
+    let other = agent.tools.specs(principal).find(|other| other.name() == named)?;
+    (!agent.policy.is_unavailable(other)).then(|| other.name())
+}
+
+fn error_observation(name: &str, outcome: ToolOutcome, fault: &Fault, other: Option<&str>) -> String {
     if outcome == ToolOutcome::UnknownOutcome {
         return unknown_outcome_text(name, &fault.to_string());
     }
     if outcome == ToolOutcome::CircuitOpen {
-        return format!("Tool unavailable, {}. Use another tool or answer with what you know.", fault.detail);
+        let other = other.unwrap_or("another tool");
+        return format!("Tool unavailable, {}. Use {other} or answer with what you know.", fault.detail);
     }
     if outcome == ToolOutcome::RateLimited {
         return format!(

@@ -80,6 +80,8 @@ pub const PROMPT_VERSION: &str = "glassbox.prompt.version";
 pub const STEP: &str = "glassbox.step";
 /// Attempts beyond the first.
 pub const RETRIES: &str = "glassbox.retries";
+/// Whether the result of a tool call is one that an earlier call got; left out where it is not.
+pub const TOOL_CACHED: &str = "glassbox.tool.cached";
 /// The model's name in the configuration.
 pub const MODEL_NAME: &str = "glassbox.model.name";
 /// How a model call ended.

@@ -136,6 +136,7 @@ impl Journal {
             arguments_valid: valid,
             error: Some("secret error text".into()),
             attempts,
+            cached: false,
         };
         self.push(Fact::ToolCallFinished { op, end: Box::new(end) });
     }

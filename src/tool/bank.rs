@@ -83,6 +83,14 @@ impl Tool for TxnSum {
         &self.spec
     }
 
+    fn kind(&self) -> &'static str {
+        "builtin"
+    }
+
+    async fn probe(&self) -> Result<(), Fault> {
+        self.bank.run(tracing::Span::none(), Database::make).await
+    }
+
     async fn call(&self, cx: &ToolContext, arguments: Value) -> Result<ToolReply, Fault> {
         let customer = customer(cx)?;
         let (category, month) = (text(&arguments, "category")?, text(&arguments, "month")?);
@@ -105,6 +113,14 @@ impl Tool for TxnSum {
 impl Tool for CardBlock {
     fn spec(&self) -> &ToolSpec {
         &self.spec
+    }
+
+    fn kind(&self) -> &'static str {
+        "builtin"
+    }
+
+    async fn probe(&self) -> Result<(), Fault> {
+        self.bank.run(tracing::Span::none(), Database::make).await
     }
 
     async fn call(&self, cx: &ToolContext, _arguments: Value) -> Result<ToolReply, Fault> {

@@ -134,6 +134,14 @@ impl Tool for CommandTool {
         &self.spec
     }
 
+    fn kind(&self) -> &'static str {
+        "command"
+    }
+
+    async fn probe(&self) -> Result<(), Fault> {
+        process::find(&self.plan)
+    }
+
     async fn call(&self, cx: &ToolContext, arguments: Value) -> Result<ToolReply, Fault> {
         let values = template::values(cx, arguments);
         let words = self.words(&values)?;

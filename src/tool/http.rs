@@ -190,6 +190,10 @@ impl Tool for HttpTool {
         &self.spec
     }
 
+    fn kind(&self) -> &'static str {
+        "http"
+    }
+
     async fn call(&self, cx: &ToolContext, arguments: Value) -> Result<ToolReply, Fault> {
         let values = template::values(cx, arguments);
         let request = request::build(&self.plan, self.spec.effect, cx, &values)?;

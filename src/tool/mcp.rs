@@ -38,20 +38,40 @@ struct McpTool {
     server: Arc<Server>,
 }
 
+impl McpTool {
+    fn blocked(&self) -> String {
+        let (name, server) = (self.spec.name(), self.server.name());
+        format!(
+            "the definition of {name} at the MCP server {server} changed, and it is blocked until an operator accepts it"
+        )
+    }
+}
+
 #[async_trait]
 impl Tool for McpTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }
 
+    fn kind(&self) -> &'static str {
+        "mcp"
+    }
+
+    async fn probe(&self) -> Result<(), Fault> {
+        if self.server.is_blocked(&self.remote) {
+            return Err(Fault::new(FaultKind::Refused, self.blocked()));
+        }
+        match self.server.trouble() {
+            Some(why) => Err(Fault::new(FaultKind::Connection, why)),
+            None => Ok(()),
+        }
+    }
+
     fn check(&self, _cx: &ToolContext, _arguments: &Value) -> Result<(), String> {
         if !self.server.is_blocked(&self.remote) {
             return Ok(());
         }
-        let (name, server) = (self.spec.name(), self.server.name());
-        Err(format!(
-            "the definition of {name} at the MCP server {server} changed, and it is blocked until an operator accepts it"
-        ))
+        Err(self.blocked())
     }
 
     async fn call(&self, cx: &ToolContext, arguments: Value) -> Result<ToolReply, Fault> {

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use crate::core::{
     Effect, ToolSpec,
-    spec::{ArgumentRule, Confirm},
+    spec::{ArgumentRule, CacheRule, Confirm},
 };
 
 /// Parts of a spec that are set from outside; what is not set stays as the tool declares it.
@@ -34,6 +34,10 @@ pub struct Overrides {
     pub circuit: Option<String>,
     /// Attempts that run at once, by all sessions together.
     pub max_concurrent: Option<u32>,
+    /// The tool that the model is told of where this one's circuit is open.
+    pub fallback_tool: Option<String>,
+    /// How results are kept.
+    pub cache: Option<CacheRule>,
 }
 
 impl Overrides {
@@ -49,6 +53,8 @@ impl Overrides {
         spec.confirm_expires = self.confirm_expires.unwrap_or(spec.confirm_expires);
         spec.circuit = self.circuit.or(spec.circuit);
         spec.max_concurrent = self.max_concurrent.or(spec.max_concurrent);
+        spec.fallback_tool = self.fallback_tool.or(spec.fallback_tool);
+        spec.cache = self.cache.or(spec.cache);
         spec.confirm_when = self.confirm_when.or(spec.confirm_when);
         spec.bind.extend(self.bind);
         spec.confirm = self.confirm.unwrap_or(spec.confirm);

@@ -165,6 +165,11 @@ impl Registry {
         self.tools.get(name).map(|registered| registered.spec())
     }
 
+    /// A tool.
+    pub fn tool(&self, name: &str) -> Option<&Arc<dyn Tool>> {
+        self.tools.get(name).map(|registered| &registered.tool)
+    }
+
     /// The compiled schema of a tool.
     pub fn schema(&self, name: &str) -> Option<&Schema> {
         self.tools.get(name).map(|registered| &registered.schema)

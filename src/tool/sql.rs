@@ -101,6 +101,17 @@ impl Tool for SqlTool {
         &self.spec
     }
 
+    fn kind(&self) -> &'static str {
+        "sql"
+    }
+
+    async fn probe(&self) -> Result<(), Fault> {
+        match &self.server {
+            Server::Sqlite(sqlite) => sqlite.probe().await,
+            Server::Postgres(postgres) => postgres.probe().await,
+        }
+    }
+
     async fn call(&self, cx: &ToolContext, arguments: Value) -> Result<ToolReply, Fault> {
         let values = template::values(cx, arguments);
         let rows = match &self.server {

@@ -70,6 +70,8 @@ fn pay(effect: Effect, delay_ms: u64) -> PlannedTool {
             circuit: None,
             tool_error_trips: false,
             max_concurrent: None,
+            fallback_tool: None,
+            cache_ms: None,
             runs,
         },
     )

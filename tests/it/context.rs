@@ -117,6 +117,7 @@ fn step(state: &mut State, number: usize, text: &str, results: &[String]) {
             arguments_valid: Some(true),
             error: None,
             attempts: 1,
+            cached: false,
         };
         let op = op(number * 100 + index + 1);
         state.apply(&Fact::ToolCallStarted { op, call: Box::new(begin) }, at());

@@ -252,6 +252,7 @@ fn tool_facts() -> [Fact; 4] {
                 arguments_valid: Some(true),
                 error: sensitive("no answer in 15 s"),
                 attempts: 1,
+                cached: false,
             }),
         },
     ]

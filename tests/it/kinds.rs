@@ -1,6 +1,7 @@
 //! Tools that people declare: requests, statements, programs. Each test looks at what the other
 //! side really got, not at what was meant to be sent.
 
+mod cached;
 mod commands;
 mod examples;
 mod injection;

@@ -7,6 +7,7 @@ mod alerting;
 mod alerts;
 mod auth;
 mod check_models;
+mod check_tools;
 mod circuits;
 mod cli;
 mod collector;

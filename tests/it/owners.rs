@@ -49,6 +49,8 @@ fn planned(name: &str, effect: Effect, delay_ms: u64) -> PlannedTool {
         circuit: None,
         tool_error_trips: false,
         max_concurrent: None,
+        fallback_tool: None,
+        cache_ms: None,
         runs,
     };
     PlannedTool::new(name, plan)

@@ -221,7 +221,10 @@ fn line(fact: &Fact) -> String {
         Fact::ToolAttemptFinished { attempt, end, .. } => {
             format!("tool_attempt_finished {attempt} {}", end.outcome.label())
         }
-        Fact::ToolCallFinished { end, .. } => format!("tool_call_finished {} {}", end.call_id, end.outcome.label()),
+        Fact::ToolCallFinished { end, .. } => {
+            let cached = if end.cached { " cached" } else { "" };
+            format!("tool_call_finished {} {}{cached}", end.call_id, end.outcome.label())
+        }
         Fact::ConfirmationRequested { request, .. } => {
             format!("confirmation_requested {} {} {}", request.call_id, request.tool, request.arguments)
         }

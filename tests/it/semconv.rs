@@ -104,6 +104,7 @@ fn tool_call(session: SessionId, outcome: ToolOutcome) -> [Fact; 2] {
         arguments_valid: Some(true),
         error: None,
         attempts: 1,
+        cached: false,
     };
     [Fact::ToolCallStarted { op, call: Box::new(begin) }, Fact::ToolCallFinished { op, end: Box::new(end) }]
 }

@@ -19,7 +19,7 @@ use glassbox::{
         fact::{Language, ModelInfo},
         id::ProcessId,
         port::{Entropy, JournalWatch, Nobody, StoreErrorKind, ToolContext, ToolReply},
-        spec::Confirm,
+        spec::{CacheRule, Confirm},
     },
     journal::{Journal, Mode, OnFault, SessionLog, SystemLog, Writer},
     machine::breaker::Rules,
@@ -81,6 +81,10 @@ pub struct ToolPlan {
     pub tool_error_trips: bool,
     #[serde(default)]
     pub max_concurrent: Option<u32>,
+    #[serde(default)]
+    pub fallback_tool: Option<String>,
+    #[serde(default)]
+    pub cache_ms: Option<u64>,
     pub runs: Vec<Run>,
 }
 
@@ -133,6 +137,9 @@ impl PlannedTool {
         spec.circuit = plan.circuit;
         spec.tool_error_trips = plan.tool_error_trips;
         spec.max_concurrent = plan.max_concurrent;
+        spec.fallback_tool = plan.fallback_tool;
+        let rule = |ttl| CacheRule { ttl: Duration::from_millis(ttl), max_entries: 10, shared: false };
+        spec.cache = plan.cache_ms.map(rule);
         Self { spec, runs: plan.runs, count: Arc::default(), keys: Arc::default() }
     }
 }
@@ -255,6 +262,7 @@ pub fn policy_with(journal: &Journal, circuits: impl IntoIterator<Item = Circuit
         primaries: Primaries::new(system, rules.half_open_after, primaries),
         limits: policy::Limits::default(),
         slots: policy::Slots::default(),
+        cache: policy::Cache::default(),
         llm_retry: RetryPolicy::llm().rules(),
         tool_retry: RetryPolicy::tool().rules(),
         entropy: Arc::new(Middle),

@@ -54,6 +54,8 @@ fn rules(rules: &Overrides) -> Value {
         "roles": rules.roles,
         "circuit": rules.circuit,
         "max_concurrent": rules.max_concurrent,
+        "fallback_tool": rules.fallback_tool,
+        "cache": tools::effective_cache(rules.cache),
     })
 }
 

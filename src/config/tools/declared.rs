@@ -55,6 +55,7 @@ pub(super) fn read(section: &Section<'_>, bind: &BTreeMap<String, String>, vault
 
 /// What only the whole tool can say.
 pub(super) fn check(section: &Section<'_>, tool: &Tool) {
+    check_cache(section, tool);
     let Kind::Declared(declared) = &tool.kind else { return };
     if tool.description.is_none() && !section.has("description") {
         section.wrong("description", "is missing; it is what tells a model when to call the tool");
@@ -64,6 +65,18 @@ pub(super) fn check(section: &Section<'_>, tool: &Tool) {
         && tool.effect == Effect::Read
     {
         section.wrong("effect", "must be idempotent or unsafe, for the statement is declared to write");
+    }
+}
+
+/// Only what changes nothing can be answered from memory, and only what is the same for all can be
+/// told to others.
+fn check_cache(section: &Section<'_>, tool: &Tool) {
+    let Some(cache) = tool.cache else { return };
+    if tool.effect != Effect::Read {
+        section.wrong("cache", "is for tools with effect: read; a call of this one changes something");
+    }
+    if cache.shared && (matches!(tool.kind, Kind::Builtin(_)) || !tool.bind.is_empty()) {
+        section.wrong("cache", "must not be shared, for what the tool gives depends on the login");
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{Declared, Kind, Means, Tool, confirm};
+use super::{Declared, Kind, Means, Tool, cache, confirm};
 use crate::{
     config::{
         effective::{SECRET, named},
@@ -41,6 +41,8 @@ pub(in crate::config) fn tool(tool: &Tool) -> Value {
         "roles": tool.roles,
         "circuit": tool.circuit,
         "max_concurrent": tool.max_concurrent,
+        "fallback_tool": tool.fallback_tool,
+        "cache": cache::effective(tool.cache),
     })
 }
 

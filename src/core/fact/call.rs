@@ -198,8 +198,11 @@ pub struct ToolCallEnd {
     /// The phrase of the fault, for spans and operators; the observation has its own words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Sensitive<String>>,
-    /// Attempts made; 0 where the call was refused before.
+    /// Attempts made; 0 where the call was refused before, or its result was still known.
     pub attempts: u32,
+    /// Whether the result is one that an earlier call got.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cached: bool,
 }
 
 /// What the model reads back from a tool call.

@@ -165,6 +165,7 @@ impl OpenCall {
         self.attributes.push(integer(names::RETRIES, end.attempts.saturating_sub(1)));
         self.attributes.push(integer(names::TOOL_RESULT_TOKENS, end.observation.tokens));
         self.attributes.extend(end.arguments_valid.map(|valid| KeyValue::new(names::TOOL_ARGUMENTS_VALID, valid)));
+        self.attributes.extend(end.cached.then(|| KeyValue::new(names::TOOL_CACHED, true)));
         self.attributes.extend(self.effect.map(|effect| string(names::TOOL_EFFECT, effect.label())));
         // One attempt says nothing that the span does not say itself.
         let events = if self.attempts.len() > 1 { std::mem::take(&mut self.attempts) } else { Vec::new() };

@@ -119,6 +119,7 @@ fn tool_finished(op: SpanId, outcome: ToolOutcome, attempts: u32) -> Fact {
         arguments_valid: Some(true),
         error: Some("secret error".into()),
         attempts,
+        cached: false,
     };
     Fact::ToolCallFinished { op, end: Box::new(end) }
 }

@@ -102,18 +102,14 @@ fn identity_and_confirmation_are_held_by_the_registry() {
 #[test]
 fn configuration_overrides_parts_of_a_spec() {
     let overrides = Overrides {
-        roles: None,
-        name: None,
         description: Some("d".into()),
         timeout: Some(Duration::from_secs(3)),
         scopes: Some(vec!["bank:read".into()]),
         effect: Some(Effect::Idempotent),
         confirm: Some(Confirm::Never),
-        confirm_when: None,
-        bind: Default::default(),
-        confirm_expires: None,
         circuit: Some("bank".into()),
         max_concurrent: Some(2),
+        ..Overrides::default()
     };
     let tool = Bank::at("unused.sqlite").card_block(overrides);
     let spec = tool.spec();

@@ -1,12 +1,12 @@
 //! One process: begun with a clean environment, fed, read to a limit, and killed with its whole
 //! group where nobody waits for it any more.
 
-use std::process::Stdio;
+use std::{os::unix::fs::PermissionsExt as _, path::Path, process::Stdio};
 
 use process_wrap::tokio::{ChildWrapper, CommandWrap, ProcessGroup};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 
-use super::Plan;
+use super::{Plan, Template};
 use crate::core::{Fault, FaultKind};
 
 /// Bytes of what a program says on its standard error.
@@ -58,6 +58,27 @@ pub(super) async fn run(plan: &Plan, words: Vec<String>, stdin: Vec<u8>) -> Resu
     let status = group.0.wait().await.map_err(|_| failed("cannot be waited for"))?;
     let exit = status.code().map_or(Exit::Killed, Exit::Code);
     Ok(Finished { exit, output, errors })
+}
+
+/// Whether the program and its folder are there; nothing is run.
+pub(super) fn find(plan: &Plan) -> Result<(), Fault> {
+    let missing = |what: String| Err(Fault::new(FaultKind::Connection, what));
+    if !plan.cwd.is_dir() {
+        return missing(format!("the folder {} is not there", plan.cwd.display()));
+    }
+    let program = plan.argv.first().and_then(Template::fixed).unwrap_or_default();
+    let path = plan.env.get("PATH").map(|path| path.expose().as_str());
+    let path = path.or_else(|| plan.inherited.get("PATH").map(String::as_str)).unwrap_or_default();
+    let found = if program.contains('/') {
+        is_program(&plan.cwd.join(program))
+    } else {
+        std::env::split_paths(path).any(|folder| is_program(&folder.join(program)))
+    };
+    if found { Ok(()) } else { missing(format!("the program {program} is not there, or cannot be run")) }
+}
+
+fn is_program(path: &Path) -> bool {
+    path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
 fn begin(plan: &Plan, words: Vec<String>) -> Result<Group, Fault> {

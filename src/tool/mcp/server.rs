@@ -5,7 +5,7 @@
 //! over an await.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -79,6 +79,8 @@ struct Standing {
     why: String,
     book: Book,
     blocked: BTreeSet<String>,
+    /// Tools whose schema cannot be used, and why.
+    left_out: BTreeMap<String, String>,
 }
 
 impl fmt::Debug for Server {
@@ -104,7 +106,13 @@ impl Server {
             settings,
             system,
             redact,
-            standing: Mutex::new(Standing { peer: None, why, book, blocked: BTreeSet::new() }),
+            standing: Mutex::new(Standing {
+                peer: None,
+                why,
+                book,
+                blocked: BTreeSet::new(),
+                left_out: BTreeMap::new(),
+            }),
             listing: watch::Sender::default(),
             doubt: Notify::new(),
             changed: Arc::default(),
@@ -133,6 +141,22 @@ impl Server {
     /// Whether calls of this tool are refused because its definition changed.
     pub(super) fn is_blocked(&self, tool: &str) -> bool {
         self.lock().blocked.contains(tool)
+    }
+
+    /// Why it cannot be called now; nothing where it can.
+    pub fn trouble(&self) -> Option<String> {
+        self.connected().err().map(|fault| fault.detail)
+    }
+
+    /// Its tools that are not offered to anybody, by its own names, and why.
+    pub fn left_out(&self) -> BTreeMap<String, String> {
+        self.lock().left_out.clone()
+    }
+
+    /// Notes a tool that cannot be offered.
+    pub(super) fn leave_out(&self, tool: &str, wrong: String) {
+        tracing::warn!(target: "glassbox", server = self.name, tool, %wrong, "a tool is left out");
+        self.lock().left_out.insert(tool.to_owned(), wrong);
     }
 
     /// Keeps it connected until it is told to stop; then it is gone with all that it started.
@@ -263,6 +287,7 @@ impl Server {
     fn judge(&self, offers: Vec<listing::Offer>) -> Vec<listing::Offer> {
         let (mut standing, settings) = (self.lock(), &self.settings);
         standing.blocked.clear();
+        standing.left_out.clear();
         let mut judged = Vec::with_capacity(offers.len());
         for mut offer in offers {
             let pin = settings.pins.get(&offer.definition.name).copied();

@@ -65,6 +65,15 @@ impl Postgres {
         Ok(Self { server, statement, max_rows, write, timeout, idle: Mutex::default() })
     }
 
+    /// Whether the server lets us in and takes the statement.
+    pub(super) async fn probe(&self) -> Result<(), Fault> {
+        let mut connected = self.connect().await?;
+        let shape = Shape::prepare(&connected.client, &self.statement, self.write, self.max_rows).await;
+        connected.shape = Some(shape.map_err(|error| failed(&error))?);
+        self.keep(connected);
+        Ok(())
+    }
+
     pub(super) async fn run(&self, values: &Map<String, Value>) -> Result<Rows, Fault> {
         let mut connected = match self.take_idle() {
             Some(connected) => connected,

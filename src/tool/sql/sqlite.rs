@@ -58,15 +58,29 @@ impl Sqlite {
         Self { inner: Arc::new(Inner { path, statement, max_rows, write, idle: Mutex::default() }) }
     }
 
+    /// Whether the file can be opened and the statement fits its tables.
+    pub(super) async fn probe(&self) -> Result<(), Fault> {
+        let inner = Arc::clone(&self.inner);
+        off_thread(move || {
+            let connection = inner.connect()?;
+            connection.prepare(inner.statement.sqlite()).map(drop).map_err(failed)
+        })
+        .await
+    }
+
     pub(super) async fn run(&self, values: Map<String, Value>) -> Result<Rows, Fault> {
         let (inner, given_up) = (Arc::clone(&self.inner), Arc::new(AtomicBool::new(false)));
         let _waiting = Waiting(given_up.clone());
-        let work = tokio::task::spawn_blocking(move || inner.run(&values, given_up)).await;
-        work.unwrap_or_else(|error| {
-            let kind = if error.is_panic() { FaultKind::Panic } else { FaultKind::Internal };
-            Err(Fault::new(kind, "the work on the database broke off"))
-        })
+        off_thread(move || inner.run(&values, given_up)).await
     }
+}
+
+/// Runs what blocks where that is allowed.
+async fn off_thread<T: Send + 'static>(work: impl FnOnce() -> Result<T, Fault> + Send + 'static) -> Result<T, Fault> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
+        let kind = if error.is_panic() { FaultKind::Panic } else { FaultKind::Internal };
+        Err(Fault::new(kind, "the work on the database broke off"))
+    })
 }
 
 impl Inner {
@@ -74,9 +88,7 @@ impl Inner {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut connection = match idle {
             Some(connection) => connection,
-            None => {
-                self.open().map_err(|error| fault(FaultKind::Connection, "the database cannot be opened", error))?
-            }
+            None => self.connect()?,
         };
         let ask = move || given_up.load(Ordering::Relaxed);
         connection.progress_handler(STEPS, Some(ask)).map_err(failed)?;
@@ -86,6 +98,10 @@ impl Inner {
             idle.push(connection);
         }
         Ok(rows)
+    }
+
+    fn connect(&self) -> Result<Connection, Fault> {
+        self.open().map_err(|error| fault(FaultKind::Connection, "the database cannot be opened", error))
     }
 
     fn open(&self) -> rusqlite::Result<Connection> {
