@@ -119,6 +119,7 @@ pub struct Runtime {
 struct Inner {
     agents: agents::Agents,
     servers: mcp::Servers,
+    kinds: tools::Kinds,
     /// Fallbacks that were not tried with the tool definitions of now.
     untested: Vec<Untested>,
     circuits: Circuits,
@@ -187,6 +188,7 @@ impl Runtime {
         let inner = Inner {
             agents,
             servers,
+            kinds: tools::Kinds::of(config),
             untested,
             circuits: policy.circuits.clone(),
             primaries: policy.primaries.clone(),
