@@ -3,6 +3,7 @@
 //! It must never decide what a session is or may do; it turns requests into tasks and what
 //! comes back into JSON, and every error into problem+json.
 
+mod auth;
 mod body;
 mod catalogue;
 mod circuits;
@@ -39,9 +40,6 @@ use crate::{config, core::Principal, runtime::Runtime};
 
 /// The header that names a request, in and out.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-
-/// The role that may act for every principal, and switch circuits.
-const OPERATOR: &str = "operator";
 
 /// How the API behaves.
 #[derive(Clone, Debug)]
@@ -81,13 +79,6 @@ struct Api {
     options: Options,
 }
 
-impl Api {
-    /// Whether the caller is an operator.
-    fn is_operator(&self) -> bool {
-        self.options.principal.roles.iter().any(|role| role == OPERATOR)
-    }
-}
-
 /// Serves the API on a listener until `options.closing`, each connection under its bounds in time.
 pub async fn serve(listener: TcpListener, runtime: Runtime, options: Options) {
     let (idle, closing) = (options.idle_timeout, options.closing.clone());
@@ -98,11 +89,13 @@ pub async fn serve(listener: TcpListener, runtime: Runtime, options: Options) {
 pub fn app(runtime: Runtime, options: Options) -> Router {
     let limit = DefaultBodyLimit::max(options.max_body_bytes);
     let timeout = TimeoutLayer::with_status_code(StatusCode::REQUEST_TIMEOUT, options.request_timeout);
+    let gate = auth::Gate::open(options.principal.clone());
     let (router, document) = documented().split_for_parts();
     router
         .layer(Extension(openapi::Document::of(document)))
-        // From the inside out: limits, panics, who may ask at all, then every error gets its form and its name.
+        // From the inside out: limits, who asks, panics, who may ask at all, then every error gets its form and its name.
         .layer(limit)
+        .layer(middleware::from_fn_with_state(gate, auth::guard))
         .layer(timeout)
         .layer(CatchPanicLayer::new())
         .layer(middleware::from_fn(origin::guard))

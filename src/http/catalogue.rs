@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::Api;
+use super::{Api, auth::Caller};
 use crate::{
     core::{
         ToolSpec,
@@ -87,8 +87,8 @@ struct ToolEntry {
     get, path = "/v1/agents", tag = "catalogue", operation_id = "list_agents",
     responses((status = 200, description = "All of them", body = Agents))
 )]
-pub(super) async fn agents(State(api): State<Api>) -> Json<Agents> {
-    let principal = &api.options.principal;
+pub(super) async fn agents(State(api): State<Api>, caller: Caller) -> Json<Agents> {
+    let principal = caller.principal();
     let entry = |agent: &Agent| AgentEntry {
         name: agent.name.clone(),
         language: agent.language,
@@ -108,8 +108,8 @@ pub(super) async fn agents(State(api): State<Api>) -> Json<Agents> {
     get, path = "/v1/tools", tag = "catalogue", operation_id = "list_tools",
     responses((status = 200, description = "All of them", body = Tools))
 )]
-pub(super) async fn tools(State(api): State<Api>) -> Json<Tools> {
-    let (agents, principal) = (api.runtime.agents(), &api.options.principal);
+pub(super) async fn tools(State(api): State<Api>, caller: Caller) -> Json<Tools> {
+    let (agents, principal) = (api.runtime.agents(), caller.principal());
     let mut tools = BTreeMap::<String, ToolEntry>::new();
     for agent in agents.values() {
         for (spec, definition) in agent.tools.specs(principal).zip(agent.tools.definitions(principal)) {

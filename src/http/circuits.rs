@@ -13,6 +13,7 @@ use utoipa::ToSchema;
 
 use super::{
     Api,
+    auth::Caller,
     body::{object, whole},
     problem::Problem,
 };
@@ -82,17 +83,17 @@ pub(super) async fn list(State(api): State<Api>) -> Json<Circuits> {
 )]
 pub(super) async fn switch(
     State(api): State<Api>,
+    caller: Caller,
     Path((kind, name)): Path<(String, String)>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Json<Standing>, Problem> {
-    let principal = &api.options.principal;
-    if !api.is_operator() {
+    if !caller.is_operator() {
         return Err(Problem::new(StatusCode::FORBIDDEN, "a circuit is switched by someone with the role operator"));
     }
     let act = read(&whole(body)?)?;
     let circuit = CircuitKind::of_label(&kind).map(|kind| CircuitId { kind, name });
-    let switched = circuit
-        .and_then(|circuit| api.runtime.circuits().switch(&circuit, act, Sensitive::from(principal.id.as_str())));
+    let switched =
+        circuit.and_then(|circuit| api.runtime.circuits().switch(&circuit, act, Sensitive::from(caller.id())));
     let Some(standing) = switched else {
         return Err(Problem::new(StatusCode::NOT_FOUND, "there is no such circuit; GET /v1/circuits lists them"));
     };

@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 
 use super::{
     Api,
+    auth::Caller,
     body::{object, whole},
     problem::Problem,
     sessions::{find, read},
@@ -99,17 +100,18 @@ struct Pending {
 )]
 pub(super) async fn decide(
     State(api): State<Api>,
+    caller: Caller,
     Path((id, call_id)): Path<(String, String)>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Json<Decided>, Problem> {
     let right = "the body must be a JSON object with a decision, approve or deny";
     let decide: Decide = object(&whole(body)?, right)?;
     let session: SessionId = id.parse().map_err(|_| Problem::no_session(&id))?;
-    find(&api, session).await?.ok_or_else(|| Problem::no_session(&id))?;
+    find(&api, &caller, session).await?.ok_or_else(|| Problem::no_session(&id))?;
     let say = Say {
         call_id,
         approve: decide.decision == Word::Approve,
-        by: api.options.principal.id.clone().into(),
+        by: caller.id().into(),
         comment: decide.comment.map(Into::into),
         arguments_hash: decide.arguments_hash,
     };
@@ -129,9 +131,9 @@ pub(super) async fn decide(
     get, path = "/v1/confirmations", tag = "confirmations", operation_id = "list_confirmations",
     responses((status = 200, description = "All of them", body = Confirmations))
 )]
-pub(super) async fn list(State(api): State<Api>) -> Result<Json<Confirmations>, Problem> {
+pub(super) async fn list(State(api): State<Api>, caller: Caller) -> Result<Json<Confirmations>, Problem> {
     let filter = SessionFilter {
-        principal: Some(api.options.principal.id.clone()),
+        principal: Some(caller.id().to_owned()),
         status: Some(SessionStatus::AwaitingConfirmation),
         ..SessionFilter::default()
     };

@@ -17,6 +17,7 @@ use utoipa::ToSchema;
 
 use super::{
     Api,
+    auth::Caller,
     problem::Problem,
     sessions::{find, read},
 };
@@ -52,9 +53,13 @@ pub(super) struct Erased {
         (status = 409, description = "It runs"),
     )
 )]
-pub(super) async fn erase_session(State(api): State<Api>, Path(id): Path<String>) -> Result<StatusCode, Problem> {
+pub(super) async fn erase_session(
+    State(api): State<Api>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<StatusCode, Problem> {
     let session: SessionId = id.parse().map_err(|_| Problem::no_session(&id))?;
-    if find(&api, session).await?.is_none() {
+    if find(&api, &caller, session).await?.is_none() {
         return Err(Problem::no_session(&id));
     }
     let erasure = erase(&api, vec![session]).await?;
@@ -79,9 +84,10 @@ pub(super) async fn erase_session(State(api): State<Api>, Path(id): Path<String>
 )]
 pub(super) async fn erase_principal(
     State(api): State<Api>,
+    caller: Caller,
     Path(principal): Path<String>,
 ) -> Result<Json<Erased>, Problem> {
-    allow(&api, &principal)?;
+    allow(&caller, &principal)?;
     let ids = read(&api, move |store| all_ids(store, Some(&principal))).await?;
     let Erasure { erased, held } = erase(&api, ids).await?;
     if held.is_empty() {
@@ -105,9 +111,10 @@ pub(super) async fn erase_principal(
 )]
 pub(super) async fn export_principal(
     State(api): State<Api>,
+    caller: Caller,
     Path(principal): Path<String>,
 ) -> Result<Response, Problem> {
-    allow(&api, &principal)?;
+    allow(&caller, &principal)?;
     let ids = read(&api, move |store| all_ids(store, Some(&principal))).await?;
     let (sender, mut pieces) = mpsc::channel(AHEAD);
     let store = Arc::clone(api.runtime.store());
@@ -123,8 +130,8 @@ async fn erase(api: &Api, sessions: Vec<SessionId>) -> Result<Erasure, Problem> 
 }
 
 /// Only the principal itself, or an operator.
-fn allow(api: &Api, principal: &str) -> Result<(), Problem> {
-    if api.options.principal.id == principal || api.is_operator() {
+fn allow(caller: &Caller, principal: &str) -> Result<(), Problem> {
+    if caller.may_see(principal) {
         return Ok(());
     }
     Err(Problem::new(StatusCode::FORBIDDEN, "this is for the principal itself and for the role operator"))

@@ -26,6 +26,7 @@ use tokio::time::{Interval, interval};
 
 use super::{
     Api,
+    auth::Caller,
     problem::Problem,
     sessions::{JournalEntry, read},
 };
@@ -66,6 +67,7 @@ pub(super) const EVENT_STREAM: &str = "text/event-stream";
 )]
 pub(super) async fn events(
     State(api): State<Api>,
+    caller: Caller,
     Path(id): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
@@ -74,7 +76,7 @@ pub(super) async fn events(
     // Before the store is read: what becomes durable meanwhile waits in the lane.
     let reader = api.runtime.feed().subscribe_with_text(Some(session));
     let row = read(&api, move |store| store.session(session)).await?;
-    let row = row.filter(|row| row.principal == api.options.principal.id).ok_or_else(|| Problem::no_session(&id))?;
+    let row = row.filter(|row| caller.may_see(&row.principal)).ok_or_else(|| Problem::no_session(&id))?;
     if row.status.is_final() && next >= row.facts {
         // With any other status a browser would ask again for ever.
         return Ok(StatusCode::NO_CONTENT.into_response());

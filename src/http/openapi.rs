@@ -89,11 +89,14 @@ impl Document {
 fn complete(method: &str, path: &str, operation: &mut Value) {
     let has = |part: &str| operation.get(part).is_some();
     let (body, input) = (has("requestBody"), has("requestBody") || has("parameters"));
+    // An operation that needs no login says so itself.
+    let login = !has("security");
     let everywhere = [
         (true, 408, "It took longer than `server.request_timeout` allows"),
         (true, 421, "The host is not one that this service is called by"),
         (true, 500, "A mistake of the service"),
         (input, 400, "The request cannot be read"),
+        (login, 401, "There is no login, or not one that is known"),
         (method != "get", 403, "A page of another site sent it"),
         (body, 413, "The body is larger than `server.max_body_bytes` allows"),
         (body, 415, "The body is not called JSON"),

@@ -18,6 +18,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::{
     Api,
+    auth::Caller,
     body::{object, whole},
     feed,
     problem::Problem,
@@ -139,6 +140,7 @@ impl From<Entry> for JournalEntry {
 )]
 pub(super) async fn create(
     State(api): State<Api>,
+    caller: Caller,
     query: Result<Query<Wait>, QueryRejection>,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
@@ -161,7 +163,7 @@ pub(super) async fn create(
         task_type: create.task_type,
         conversation_id: create.conversation_id,
         metadata: create.metadata,
-        principal: api.options.principal.clone(),
+        principal: caller.principal().clone(),
         link: traceparent::link(&headers),
     };
     let mut handle = api.runtime.open(task).await?;
@@ -175,7 +177,7 @@ pub(super) async fn create(
         // Whether it ended in time or not, the answer is the report as it then stands.
         let _ = tokio::time::timeout(limit, handle.ended()).await;
     }
-    let report = find(&api, id).await?.ok_or_else(|| Problem::no_session(&id.to_string()))?;
+    let report = find(&api, &caller, id).await?.ok_or_else(|| Problem::no_session(&id.to_string()))?;
     // Who did not ask to wait gets the same answer however fast the session is.
     let ended = wait.is_some() && report.status.is_final();
     let status = if ended { StatusCode::OK } else { StatusCode::ACCEPTED };
@@ -201,11 +203,12 @@ fn read_task(body: &[u8]) -> Result<Create, Problem> {
 )]
 pub(super) async fn list(
     State(api): State<Api>,
+    caller: Caller,
     query: Result<Query<Filter>, QueryRejection>,
 ) -> Result<Json<Sessions>, Problem> {
     let query = asked(query)?;
     let filter = SessionFilter {
-        principal: Some(api.options.principal.id.clone()),
+        principal: Some(caller.id().to_owned()),
         agent: query.agent,
         status: query.status,
         before: query.before,
@@ -224,9 +227,13 @@ pub(super) async fn list(
         (status = 404, description = "There is no such session"),
     )
 )]
-pub(super) async fn show(State(api): State<Api>, Path(id): Path<String>) -> Result<Json<SessionReport>, Problem> {
+pub(super) async fn show(
+    State(api): State<Api>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<SessionReport>, Problem> {
     let report = match id.parse() {
-        Ok(session) => find(&api, session).await?,
+        Ok(session) => find(&api, &caller, session).await?,
         Err(_) => None,
     };
     report.map(Json).ok_or_else(|| Problem::no_session(&id))
@@ -243,12 +250,15 @@ pub(super) async fn show(State(api): State<Api>, Path(id): Path<String>) -> Resu
         (status = 404, description = "There is no such session"),
     )
 )]
-pub(super) async fn journal(State(api): State<Api>, Path(id): Path<String>) -> Result<Json<Journal>, Problem> {
+pub(super) async fn journal(
+    State(api): State<Api>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<Journal>, Problem> {
     let session: SessionId = id.parse().map_err(|_| Problem::no_session(&id))?;
-    let entries = load(&api, session).await?;
-    match SessionReport::of(&entries) {
-        Some(report) if report.owner == api.options.principal.id => {}
-        Some(_) | None => return Err(Problem::no_session(&id)),
+    let entries = load(&api, &caller, session).await?;
+    if entries.is_empty() {
+        return Err(Problem::no_session(&id));
     }
     let facts = entries.into_iter().map(JournalEntry::from).collect();
     Ok(Json(Journal { session_id: session, facts }))
@@ -267,9 +277,13 @@ pub(super) async fn journal(State(api): State<Api>, Path(id): Path<String>) -> R
         (status = 409, description = "Another process drives it"),
     )
 )]
-pub(super) async fn cancel(State(api): State<Api>, Path(id): Path<String>) -> Result<Response, Problem> {
+pub(super) async fn cancel(
+    State(api): State<Api>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, Problem> {
     let session: SessionId = id.parse().map_err(|_| Problem::no_session(&id))?;
-    let report = find(&api, session).await?.ok_or_else(|| Problem::no_session(&id))?;
+    let report = find(&api, &caller, session).await?.ok_or_else(|| Problem::no_session(&id))?;
     if !report.status.is_final() && api.runtime.cancel(session) {
         return Ok((StatusCode::ACCEPTED, Json(report)).into_response());
     }
@@ -277,19 +291,25 @@ pub(super) async fn cancel(State(api): State<Api>, Path(id): Path<String>) -> Re
         return Ok(Json(report).into_response());
     }
     // Nobody drives it here: one that waits is stopped all the same.
-    api.runtime.cancel_left(session, &api.options.principal.id).await?;
+    api.runtime.cancel_left(session, caller.id()).await?;
     Ok((StatusCode::ACCEPTED, Json(report)).into_response())
 }
 
-/// The caller's session; another's is as none.
-pub(super) async fn find(api: &Api, id: SessionId) -> Result<Option<SessionReport>, Problem> {
-    let entries = load(api, id).await?;
-    let report = SessionReport::of(&entries).filter(|report| report.owner == api.options.principal.id);
+/// A session that the caller may see; any other is as none.
+pub(super) async fn find(api: &Api, caller: &Caller, id: SessionId) -> Result<Option<SessionReport>, Problem> {
+    let report = SessionReport::of(&load(api, caller, id).await?);
     Ok(report.map(|report| if api.runtime.is_held_up(id) { report.held_up() } else { report }))
 }
 
-async fn load(api: &Api, id: SessionId) -> Result<Vec<Entry>, Problem> {
-    read(api, move |store| store.load(StreamId::Session(id))).await
+/// The journal of a session that the caller may see; that of any other is empty. Whose a session
+/// is stands in its row, so that one of somebody else costs what one that is not there costs.
+async fn load(api: &Api, caller: &Caller, id: SessionId) -> Result<Vec<Entry>, Problem> {
+    let caller = caller.clone();
+    let load = move |store: &dyn crate::core::Store| match store.session(id)? {
+        Some(row) if caller.may_see(&row.principal) => store.load(StreamId::Session(id)),
+        Some(_) | None => Ok(Vec::new()),
+    };
+    read(api, load).await
 }
 
 /// Reads the store off the async threads.

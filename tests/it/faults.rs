@@ -159,7 +159,7 @@ fn a_service_on_a_full_disk_goes_red_waits_and_recovers() {
 
     disk.relieve();
     server.get_until("/readyz", |answer| answer.status == 200);
-    let done = server.get_until(&place, |answer| answer.json()["status"] != "running").json();
+    let done = server.get_until(&place, |answer| answer.json()["finished_at"].is_string()).json();
     assert_eq!((&done["status"], &done["answer"]), (&json!("done"), &json!("5000")), "{done}");
     assert_eq!(server.run("quick")["answer"], "Quick.");
     let finished = server.stop();

@@ -90,6 +90,8 @@ fn spec(server: &str, settings: &Settings, name: &str, offer: &Offer) -> ToolSpe
     let ToolDefinition { description, input_schema, .. } = offer.definition.clone();
     let spec = ToolSpec::new(name, description, input_schema).upstream(format!("mcp:{server}"));
     let mut spec = settings.all.clone().apply(spec);
+    // What is bound for all tools goes to those that take it.
+    spec.bind.retain(|argument, _| offer.definition.input_schema["properties"].get(argument).is_some());
     if let Some(hinted) = offer.effect.filter(|_| settings.trusted) {
         spec.effect = hinted;
     }
@@ -99,9 +101,15 @@ fn spec(server: &str, settings: &Settings, name: &str, offer: &Offer) -> ToolSpe
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use serde_json::json;
 
     use super::*;
+    use crate::tool::{
+        Strict,
+        mcp::{OnDrift, Reach},
+    };
 
     fn hinted(hints: Value) -> Option<Effect> {
         effect(&serde_json::from_value(hints).expect("annotations of the protocol"))
@@ -116,5 +124,33 @@ mod tests {
         assert_eq!(hinted(json!({"readOnlyHint": false})), Some(Effect::Unsafe));
         assert_eq!(hinted(json!({"idempotentHint": false})), Some(Effect::Unsafe));
         assert_eq!(hinted(json!({"title": "x"})), None);
+    }
+
+    #[test]
+    fn what_is_bound_for_all_tools_goes_to_those_that_take_it() {
+        let bound = |argument: &str| [(argument.to_owned(), "customer_id".to_owned())].into();
+        let mut settings = Settings {
+            reach: Reach::Http { url: String::new(), headers: BTreeMap::new() },
+            prefix: String::new(),
+            tools: None,
+            strict: Strict::Close,
+            trusted: false,
+            start_timeout: Duration::ZERO,
+            all: Overrides::default(),
+            each: BTreeMap::new(),
+            pins: BTreeMap::new(),
+            on_drift: OnDrift::default(),
+        };
+        settings.all.bind = bound("customer");
+        settings.each = [("close".to_owned(), Overrides { bind: bound("account"), ..Overrides::default() })].into();
+        let spec = |name: &str, properties: Value| {
+            let schema = json!({"type": "object", "properties": properties});
+            let definition = ToolDefinition { name: name.to_owned(), description: String::new(), input_schema: schema };
+            let bind = spec("s", &settings, name, &Offer { definition, effect: None }).bind;
+            bind.into_keys().collect::<Vec<_>>()
+        };
+        assert_eq!(spec("list", json!({"customer": {"type": "string"}})), ["customer"]);
+        assert_eq!(spec("time", json!({})), Vec::<String>::new());
+        assert_eq!(spec("close", json!({"customer": {}})), ["account", "customer"]);
     }
 }
