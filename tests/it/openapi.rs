@@ -170,7 +170,7 @@ fn the_service_keeps_to_its_document() {
     let checks = "not_a_server_error,status_code_conformance,content_type_conformance,\
                   response_headers_conformance,response_schema_conformance";
     command.args(["--checks", checks, "--phases", "examples,coverage,fuzzing", "--max-examples", "8"]);
-    command.args(["--generation-deterministic", "--generation-database", "none", "--continue-on-failure"]);
+    command.args(["--generation-deterministic", "--continue-on-failure"]);
     command.args(["--workers", "2", "--request-timeout", "20", "--no-color", "--warnings", "off"]);
     let finished = Running::start(command.env("PYTHONPATH", folder).env("PYTHONDONTWRITEBYTECODE", "1")).end();
     assert_eq!(finished.code, Some(0), "{}\n{}", finished.out, finished.err);
