@@ -2,6 +2,7 @@
 //!
 //! It must never hold a rule: what a session is and may do stands to its left.
 
+mod auth;
 mod check;
 mod confirm;
 mod live_text;
@@ -72,6 +73,9 @@ enum Command {
     Serve(serve::Options),
     /// Look at the configuration, or try its models with the tool definitions.
     Check(check::Options),
+    /// Make keys for callers of the HTTP API.
+    #[command(subcommand)]
+    Auth(auth::Command),
     /// Look at sessions.
     #[command(subcommand)]
     Session(session::Command),
@@ -142,6 +146,7 @@ fn run_command(cli: Cli) -> anyhow::Result<u8> {
         Command::Run(options) => block_on(run::run(cli.global, options)),
         Command::Serve(options) => block_on(serve::run(cli.global, options)),
         Command::Check(options) => check::run(cli.global, options),
+        Command::Auth(command) => auth::run(&cli.global, &command),
         Command::Session(command) => session::run(cli.global, command),
     }
 }

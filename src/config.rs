@@ -9,6 +9,7 @@
 //! file replaces it as a whole.
 
 mod agents;
+mod auth;
 mod effective;
 mod env;
 mod mcp;
@@ -30,6 +31,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs::File,
     io::Read as _,
+    net::SocketAddr,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -39,10 +41,11 @@ use crate::{core::Effect, tool::mcp::Settings};
 
 pub use self::{
     agents::{Agent, Model, Provider, Script},
+    auth::{ApiKey, Approvers, Auth, Claims, Jwks, Jwt, Login, ROLES},
     env::process as process_environment,
     report::{Mistake, Place, Report},
     resilience::{CircuitBreaker, Exception, RateLimits, RetryPolicy, ToolRate},
-    service::{Auth, Privacy, Retention, Server, Store, Synchronous},
+    service::{Privacy, Retention, Server, Store, Synchronous},
     telemetry::{Events, Otlp, Protocol, Sampling, Telemetry},
     tools::{Builtin, Declared, Kind, Means, Tool},
 };
@@ -123,6 +126,19 @@ impl Config {
         Ok(config)
     }
 
+    /// Listens at another place than the configured one.
+    ///
+    /// # Errors
+    /// Where others could reach it and no login is configured.
+    pub fn listen_on(&mut self, address: SocketAddr) -> Result<(), Report> {
+        service::reachable(address, self.auth.login.is_some()).map_err(|wrong| {
+            let place = Place::Env("--listen".to_owned());
+            Report::new("", vec![Mistake::new(place, "server.listen", format!("{wrong}, not \"{address}\""))])
+        })?;
+        self.server.listen = address;
+        Ok(())
+    }
+
     /// Everything as it took effect, as YAML; secrets are `[secret]`. The same for the same values.
     pub fn effective_yaml(&self) -> String {
         effective::yaml(self)
@@ -156,6 +172,9 @@ impl Config {
             if !self.agents.values().any(|agent| agent.tools.contains(name)) {
                 hints.push(format!("tools.{name}: no agent uses it"));
             }
+            if self.auth.login.is_some() {
+                continue;
+            }
             let missing: Vec<&str> = tool.scopes.iter().map(String::as_str).collect();
             let missing =
                 missing.into_iter().filter(|scope| !self.auth.default_principal.scopes.iter().any(|own| own == scope));
@@ -175,6 +194,11 @@ impl Config {
             if !self.agents.values().any(|agent| agent.tools.iter().any(used)) {
                 hints.push(format!("mcp_servers.{name}: no agent uses it"));
             }
+        }
+        if self.auth.login.is_some() && !self.server.listen.ip().is_loopback() {
+            hints.push(
+                "server.listen: keys and tokens come in the clear; put a proxy that speaks https before it".to_owned(),
+            );
         }
         if self.store == Store::Memory {
             hints.push("store.kind: memory forgets every session at a restart".to_owned());
@@ -204,21 +228,23 @@ fn read(
 fn sections(reader: &Reader, root: &tree::Node, vault: Vault<'_>) -> Config {
     let root = reader.root(root);
     let otel = otel::Otel { env: vault.env, reader };
-    let mcp_servers = mcp::read_servers(&root, vault);
+    let auth = auth::read(&root.section("auth"), vault);
+    let login = auth.login.is_some();
+    let mcp_servers = mcp::read_servers(&root, vault, login);
     let prefixes: Vec<_> = mcp_servers.values().map(|server| server.prefix.clone()).collect();
     let models = models::read_models(&root, vault);
     Config {
         agents: agents::read_agents(&root, &models, &prefixes, vault.folder),
         models,
-        tools: tools::read_tools(&root, vault),
+        tools: tools::read_tools(&root, vault, login),
         mcp_servers,
         llm_retry_policy: resilience::read_retry(&root.section("llm_retry_policy"), RetryPolicy::llm()),
         tool_retry_policy: resilience::read_retry(&root.section("tool_retry_policy"), RetryPolicy::tool()),
         circuit_breaker: resilience::read_breaker(&root.section("circuit_breaker")),
         rate_limits: resilience::read_rate_limits(&root.section("rate_limits"), &root.names("tools"), &prefixes),
         store: service::read_store(&root.section("store")),
-        server: service::read_server(&root.section("server")),
-        auth: service::read_auth(&root.section("auth")),
+        server: service::read_server(&root.section("server"), login),
+        auth,
         telemetry: telemetry::read(&root.section("telemetry"), &otel, vault),
         privacy: service::read_privacy(&root.section("privacy"), vault),
         retention: service::read_retention(&root.section("retention")),
@@ -259,6 +285,9 @@ mod tests {
                     | "telemetry.otlp.headers"
                     | "telemetry.resource_attributes"
                     | "auth.default_principal.attributes"
+                    | "auth.api_keys"
+                    | "auth.api_keys.*.principal.attributes"
+                    | "auth.jwt.claims.attributes"
                     | "tools.*.bind"
                     | "tools.*.http.query"
                     | "tools.*.http.headers"
@@ -318,6 +347,7 @@ mod tests {
         all.telemetry.events = None;
         all.rate_limits.tools.clear();
         all.auth.default_principal.attributes.clear();
+        all.auth.login = None;
         all.models.retain(|name, _| name == "bank");
         all.models.values_mut().for_each(|model| model.prices = None);
         all.mcp_servers.clear();

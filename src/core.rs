@@ -7,6 +7,7 @@
 pub mod circuit;
 pub mod fact;
 pub mod fault;
+pub mod finish;
 pub mod id;
 pub mod lease;
 pub mod limits;
@@ -25,6 +26,7 @@ pub mod time;
 
 pub use fact::{Entry, Fact};
 pub use fault::{Fault, FaultKind};
+pub use finish::Finish;
 pub use id::{BlobHash, SessionId, SpanId, StreamId, TraceId};
 pub use limits::Limits;
 pub use message::{Arguments, Message, ModelReply, ModelRequest, ToolCall, Usage};

@@ -36,7 +36,8 @@ use tower_http::{
 };
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use crate::{config, core::Principal, runtime::Runtime};
+pub use self::auth::new_api_key;
+use crate::{config, runtime::Runtime};
 
 /// The header that names a request, in and out.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -54,8 +55,8 @@ pub struct Options {
     pub heartbeat: Duration,
     /// Ends all streams and, where the service keeps its connections itself, those too.
     pub closing: CancellationToken,
-    /// Who every caller is, as long as no login is configured.
-    pub principal: Principal,
+    /// Who callers are.
+    pub auth: config::Auth,
 }
 
 impl Options {
@@ -67,7 +68,7 @@ impl Options {
             idle_timeout: config.server.idle_timeout,
             heartbeat: config.server.heartbeat,
             closing: CancellationToken::new(),
-            principal: config.auth.default_principal.clone(),
+            auth: config.auth.clone(),
         }
     }
 }
@@ -89,16 +90,20 @@ pub async fn serve(listener: TcpListener, runtime: Runtime, options: Options) {
 pub fn app(runtime: Runtime, options: Options) -> Router {
     let limit = DefaultBodyLimit::max(options.max_body_bytes);
     let timeout = TimeoutLayer::with_status_code(StatusCode::REQUEST_TIMEOUT, options.request_timeout);
-    let gate = auth::Gate::open(options.principal.clone());
-    let (router, document) = documented().split_for_parts();
-    router
-        .layer(Extension(openapi::Document::of(document)))
-        // From the inside out: limits, who asks, panics, who may ask at all, then every error gets its form and its name.
+    let gate = auth::Gate::of(&options.auth, runtime.clock());
+    // Without a login, where a request comes from is all that can be asked. A credential is never
+    // sent along by a browser of itself, so with one there is nothing to guard against.
+    let guarded = !gate.has_login();
+    let (routes, document) = documented().split_for_parts();
+    let routes = routes.layer(Extension(openapi::Document::of(document)));
+    // From the inside out: limits, who asks, panics, where it comes from, then every error gets its form and its name.
+    let routes = routes
         .layer(limit)
         .layer(middleware::from_fn_with_state(gate, auth::guard))
         .layer(timeout)
-        .layer(CatchPanicLayer::new())
-        .layer(middleware::from_fn(origin::guard))
+        .layer(CatchPanicLayer::new());
+    let routes = if guarded { routes.layer(middleware::from_fn(origin::guard)) } else { routes };
+    routes
         .layer(middleware::map_response(problem::dress))
         .layer(PropagateRequestIdLayer::new(REQUEST_ID))
         .layer(SetRequestIdLayer::new(REQUEST_ID, NewRequestId(runtime.clone())))

@@ -39,8 +39,8 @@ impl Journal {
     }
 
     /// The clock that stamps it.
-    pub fn clock(&self) -> &dyn Clock {
-        &*self.clock
+    pub const fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
     }
 
     /// This life of the process.

@@ -216,7 +216,7 @@ impl Exchange for ModelExchange<'_> {
             let tap = Tap::new(self.meter, self.readers, log.id(), call);
             let trace = log.trace(call);
             let send = ModelCallInput { request: input.request, body: input.body, trace, progress: &tap };
-            let result = guarded(input.timeout, input.model.call(send)).await;
+            let result = guarded(input.timeout, input.model.call(send)).await.and_then(ModelReply::whole);
             self.primaries.hear(&input.model.info().name, &result);
             match &result {
                 Ok(_) => tap.answered(),
@@ -304,7 +304,7 @@ impl Exchange for ToolExchange<'_> {
 /// The fault that it ended in.
 pub async fn ask_once(input: ModelInput<'_>, trace: TraceContext) -> Result<ModelReply, Fault> {
     let send = ModelCallInput { request: input.request, body: input.body, trace, progress: &Nobody };
-    guarded(input.timeout, input.model.call(send)).await
+    guarded(input.timeout, input.model.call(send)).await.and_then(ModelReply::whole)
 }
 
 fn millis(wait: Duration) -> u64 {

@@ -120,8 +120,8 @@ struct Inner {
     agents: agents::Agents,
     servers: mcp::Servers,
     kinds: tools::Kinds,
-    /// Fallbacks that were not tried with the tool definitions of now.
-    untested: Vec<Untested>,
+    /// Which models were tried with which tool definitions.
+    checked: checks::Checked,
     circuits: Circuits,
     primaries: Primaries,
     journal: Journal,
@@ -182,14 +182,13 @@ impl Runtime {
             surface: setup.surface.to_owned(),
         });
         policy::restore(&policy.circuits, &*store).map_err(Error::Store)?;
-        let untested = checks::untested(&agents, &*store).map_err(Error::Store)?;
-        untested.iter().for_each(|fallback| signals.metrics().fallback_untested(&fallback.model));
+        let checked = checks::Checked::read(&agents, &*store).map_err(Error::Store)?;
         let live = Live::new(usize::try_from(config.server.max_sessions).unwrap_or(usize::MAX));
         let inner = Inner {
             agents,
             servers,
             kinds: tools::Kinds::of(config),
-            untested,
+            checked,
             circuits: policy.circuits.clone(),
             primaries: policy.primaries.clone(),
             journal,

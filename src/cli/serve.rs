@@ -19,14 +19,14 @@ const CLOSE: Duration = Duration::from_secs(2);
 #[derive(Args, Debug)]
 pub(super) struct Options {
     /// Where to listen, instead of server.listen.
-    #[arg(long, value_name = "ADDR", value_parser = loopback)]
+    #[arg(long, value_name = "ADDR")]
     listen: Option<SocketAddr>,
 }
 
 pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> {
     let mut config = global.load()?;
     if let Some(listen) = options.listen {
-        config.server.listen = listen;
+        config.listen_on(listen)?;
     }
     // Signals are caught before the port opens, so that no stop is missed.
     let mut terminate = tokio::signal::unix::signal(SignalKind::terminate())?;
@@ -38,7 +38,7 @@ pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> 
     let listener = TcpListener::bind(config.server.listen)
         .await
         .with_context(|| format!("cannot listen on {}", config.server.listen))?;
-    announce(listener.local_addr()?);
+    announce(listener.local_addr()?, config.auth.login.is_some());
     let closing = CancellationToken::new();
     let options = http::Options { closing: closing.clone(), ..http::Options::of(&config) };
     let server = spawn(http::serve(listener, runtime.clone(), options));
@@ -64,18 +64,9 @@ pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> 
     Ok(exit::OK)
 }
 
-/// Without a login everybody who reaches the port is the default principal.
-fn loopback(text: &str) -> Result<SocketAddr, String> {
-    let right = "such as 127.0.0.1:8080";
-    let address: SocketAddr = text.parse().map_err(|_| format!("must be an address and a port {right}"))?;
-    if !address.ip().is_loopback() {
-        return Err(format!("without a login the service listens on loopback only, {right}"));
-    }
-    Ok(address)
-}
-
 /// Says where the service is, on the standard error: the standard output belongs to the events.
 #[expect(clippy::print_stderr, reason = "the one line that a person who starts the service waits for")]
-fn announce(address: SocketAddr) {
-    eprintln!("glassbox listens on http://{address} (no login: every caller is the default principal)");
+fn announce(address: SocketAddr, login: bool) {
+    let callers = if login { "callers need a login" } else { "no login: every caller is the default principal" };
+    eprintln!("glassbox listens on http://{address} ({callers})");
 }

@@ -3,6 +3,7 @@
 //! What it writes is a configuration again, but for secrets, which are `[secret]`. It must never
 //! expose one.
 
+mod auth;
 mod mcp;
 
 use std::collections::BTreeMap;
@@ -13,7 +14,7 @@ use super::{
     Config,
     agents::{Agent, Model, Provider, Script},
     resilience::{CircuitBreaker, Exception, RateLimits, RetryPolicy},
-    service::{Auth, Privacy, Retention, Server, Store},
+    service::{Privacy, Retention, Server, Store},
     telemetry::{Events, Telemetry},
     tools::effective as tool,
     units::{write_bytes, write_duration},
@@ -39,7 +40,7 @@ pub(super) fn yaml(config: &Config) -> String {
         "rate_limits": rate_limits(&config.rate_limits),
         "store": store(&config.store),
         "server": server(&config.server),
-        "auth": auth(&config.auth),
+        "auth": auth::auth(&config.auth),
         "telemetry": telemetry(&config.telemetry),
         "privacy": privacy(&config.privacy),
         "retention": retention(&config.retention),
@@ -192,16 +193,6 @@ fn server(server: &Server) -> Value {
         "max_sessions": server.max_sessions,
         "lease": write_duration(server.lease),
     })
-}
-
-fn auth(auth: &Auth) -> Value {
-    let principal = &auth.default_principal;
-    json!({ "default_principal": {
-        "id": principal.id,
-        "scopes": principal.scopes,
-        "roles": principal.roles,
-        "attributes": named(&principal.attributes, |value| json!(value)),
-    }})
 }
 
 fn telemetry(telemetry: &Telemetry) -> Value {

@@ -7,6 +7,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::{
     agents::label_name,
+    auth,
     models::{base_url, header_value},
     otel,
     reader::Section,
@@ -30,10 +31,12 @@ const INHERITED: [&str; 8] = ["PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "T
 /// The words for what is done with open schemas.
 pub(super) const STRICT: [(&str, Strict); 2] = [("close", Strict::Close), ("refuse", Strict::Refuse)];
 
-pub(super) fn read_servers(root: &Section<'_>, vault: Vault<'_>) -> BTreeMap<String, Settings> {
+pub(super) fn read_servers(root: &Section<'_>, vault: Vault<'_>, login: bool) -> BTreeMap<String, Settings> {
     let tools = root.names("tools");
     let mut servers = BTreeMap::new();
     for (name, section) in root.named("mcp_servers", label_name) {
+        // What tools there will be is the server's word, so the rule is for all of them.
+        auth::require_access(&section, login);
         let settings = read_server(&section, &name, vault);
         refuse_mixed_names(&section, &settings.prefix, &tools, &servers);
         servers.insert(name, settings);

@@ -1,16 +1,15 @@
-//! `store`, `server`, `auth`, `privacy` and `retention`: where and how long sessions are kept, and
-//! who may ask for them.
+//! `store`, `server`, `privacy` and `retention`: where and how long sessions are kept, and where
+//! the service listens.
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use super::{
-    agents,
     reader::Section,
     scalar::{self, Read},
     secret::Vault,
     tree::Node,
 };
-use crate::core::{Principal, Sensitive};
+use crate::core::Sensitive;
 
 /// Where sessions are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,13 +58,6 @@ pub struct Server {
     pub lease: Duration,
 }
 
-/// Who callers are.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Auth {
-    /// Every caller, as long as no login is configured.
-    pub default_principal: Principal,
-}
-
 /// How people are kept out of telemetry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Privacy {
@@ -107,12 +99,14 @@ pub(super) fn read_store(section: &Section<'_>) -> Store {
     Store::Memory
 }
 
-pub(super) fn read_server(section: &Section<'_>) -> Server {
+pub(super) fn read_server(section: &Section<'_>, login: bool) -> Server {
     let (second, day) = (Duration::from_secs(1), Duration::from_secs(86_400));
     let long = || scalar::duration(second, day);
     let max_body = section.get("max_body_bytes", scalar::bytes(1024..=1 << 30));
     Server {
-        listen: section.get("listen", listen).unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8080))),
+        listen: section
+            .get("listen", |node| listen(node, login))
+            .unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8080))),
         max_body_bytes: max_body.unwrap_or(1 << 20),
         request_timeout: section.get("request_timeout", long()).unwrap_or(Duration::from_secs(60)),
         idle_timeout: section.get("idle_timeout", long()).unwrap_or(Duration::from_secs(30)),
@@ -121,25 +115,6 @@ pub(super) fn read_server(section: &Section<'_>) -> Server {
         lease: section.get("lease", scalar::duration(second, day)).unwrap_or(Duration::from_secs(15)),
         max_sessions: section.get("max_sessions", scalar::whole(1..=1_000_000)).unwrap_or(1000),
     }
-}
-
-/// The roles that there are.
-const ROLES: [&str; 3] = ["user", "approver", "operator"];
-
-/// Reads one of the roles.
-pub(super) fn role(node: &Node) -> Read<String> {
-    scalar::word(&ROLES.map(|role| (role, role)))(node).map(str::to_owned)
-}
-
-pub(super) fn read_auth(section: &Section<'_>) -> Auth {
-    let principal = section.section("default_principal");
-    let default_principal = Principal {
-        id: principal.get("id", scalar::text).unwrap_or_else(|| "C-001".to_owned()),
-        scopes: principal.list("scopes", scalar::text).unwrap_or_default(),
-        roles: principal.list("roles", role).unwrap_or_else(|| ROLES.map(str::to_owned).to_vec()),
-        attributes: principal.map("attributes", agents::label_name, scalar::text),
-    };
-    Auth { default_principal }
 }
 
 pub(super) fn read_privacy(section: &Section<'_>, vault: Vault<'_>) -> Privacy {
@@ -159,7 +134,7 @@ fn strong(key: Sensitive<String>) -> Read<Sensitive<String>> {
     Ok(key)
 }
 
-fn listen(node: &Node) -> Read<SocketAddr> {
+fn listen(node: &Node, login: bool) -> Read<SocketAddr> {
     let right = "must be an address and a port such as 127.0.0.1:8080";
     let (text, _) = scalar::scalar(node, right)?;
     let Ok(address) = text.parse::<SocketAddr>() else {
@@ -169,13 +144,17 @@ fn listen(node: &Node) -> Read<SocketAddr> {
         };
         return Err(format!("{right}, not {}{hint}", scalar::show(node)));
     };
-    // Without a login everybody who reaches the port is the default principal.
-    if !address.ip().is_loopback() {
-        return Err(format!(
-            "must be a loopback address such as 127.0.0.1:{} while no login is configured, not {}",
-            address.port(),
-            scalar::show(node)
-        ));
+    reachable(address, login).map(|()| address).map_err(|wrong| format!("{wrong}, not {}", scalar::show(node)))
+}
+
+/// Without a login everybody who reaches the port is the default principal, so nobody else may
+/// reach it.
+pub(super) fn reachable(address: SocketAddr, login: bool) -> Read<()> {
+    if login || address.ip().is_loopback() {
+        return Ok(());
     }
-    Ok(address)
+    let port = address.port();
+    Err(format!(
+        "must be a loopback address such as 127.0.0.1:{port} while no login is configured (auth.api_keys or auth.jwt)"
+    ))
 }

@@ -18,10 +18,10 @@ use serde_json::Value;
 
 use super::{
     agents::label_name,
+    auth,
     reader::Section,
     scalar::{self, Read},
     secret::Vault,
-    service,
 };
 use crate::{
     core::{
@@ -155,8 +155,12 @@ impl Builtin {
     }
 }
 
-pub(super) fn read_tools(root: &Section<'_>, vault: Vault<'_>) -> BTreeMap<String, Tool> {
-    root.named("tools", tool_name).into_iter().map(|(name, section)| (name, read_tool(&section, vault))).collect()
+pub(super) fn read_tools(root: &Section<'_>, vault: Vault<'_>, login: bool) -> BTreeMap<String, Tool> {
+    let read = |(name, section): (String, Section<'_>)| {
+        auth::require_access(&section, login);
+        (name, read_tool(&section, vault))
+    };
+    root.named("tools", tool_name).into_iter().map(read).collect()
 }
 
 /// Names of tools go to providers, all of which take these characters.
@@ -205,7 +209,7 @@ pub(super) fn read_rules(section: &Section<'_>) -> Overrides {
         confirm_expires: section.get("confirm_expires", scalar::duration(second, month)),
         timeout: section.get("timeout", scalar::duration(shortest, longest)),
         scopes: section.list("scopes", scalar::text),
-        roles: section.list("roles", service::role),
+        roles: section.list("roles", auth::role),
         circuit: section.get("circuit", |node| {
             let name = scalar::text(node)?;
             label_name(&name).map(|()| name)

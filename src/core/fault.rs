@@ -30,6 +30,8 @@ pub enum FaultKind {
     ContextTooLong,
     /// 400 and the other 4xx: the request itself is wrong.
     Refused,
+    /// The model, or a filter of its provider, declined to answer.
+    Declined,
     /// An answer that cannot be read.
     Malformed,
     /// The tool says that it failed (MCP `isError`, a declared failure rule).
@@ -56,7 +58,7 @@ pub enum Health {
 
 impl FaultKind {
     /// Every kind, for series that are born at zero.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Timeout,
         Self::Connection,
         Self::Transport,
@@ -66,6 +68,7 @@ impl FaultKind {
         Self::Auth,
         Self::ContextTooLong,
         Self::Refused,
+        Self::Declined,
         Self::Malformed,
         Self::ToolError,
         Self::Panic,
@@ -85,6 +88,7 @@ impl FaultKind {
             Self::Auth => "auth",
             Self::ContextTooLong => "context_too_long",
             Self::Refused => "refused",
+            Self::Declined => "declined",
             Self::Malformed => "malformed",
             Self::ToolError => "tool_error",
             Self::Panic => "panic",
@@ -105,6 +109,7 @@ impl FaultKind {
             Self::Auth
             | Self::ContextTooLong
             | Self::Refused
+            | Self::Declined
             | Self::Malformed
             | Self::ToolError
             | Self::Panic
@@ -125,7 +130,7 @@ impl FaultKind {
             | Self::Auth
             | Self::Malformed
             | Self::Panic => Health::Failure,
-            Self::ContextTooLong | Self::Refused | Self::ToolError => Health::Success,
+            Self::ContextTooLong | Self::Refused | Self::Declined | Self::ToolError => Health::Success,
             Self::RateLimited | Self::Internal | Self::CircuitOpen => Health::Ignored,
         }
     }
@@ -140,6 +145,7 @@ impl FaultKind {
             | Self::Malformed
             | Self::ContextTooLong
             | Self::Refused
+            | Self::Declined
             | Self::ToolError
             | Self::RateLimited => Health::Success,
             Self::Panic | Self::Internal | Self::CircuitOpen => Health::Ignored,
@@ -157,10 +163,12 @@ impl FaultKind {
         matches!(self, Self::Timeout | Self::Transport | Self::Panic)
     }
 
-    /// Whether another model may well serve what this one did not: the fault is on its side, or
-    /// its pace is exhausted. A request that is itself wrong is wrong for the next model too.
+    /// Whether another model may well serve what this one did not: the fault is on its side, its
+    /// pace is exhausted, or it would not. A request that is itself wrong is wrong for the next
+    /// model too.
     pub const fn falls_back(self) -> bool {
-        matches!(self.health(), Health::Failure) || matches!(self, Self::RateLimited | Self::CircuitOpen)
+        matches!(self.health(), Health::Failure)
+            || matches!(self, Self::RateLimited | Self::CircuitOpen | Self::Declined)
     }
 
     /// The status that our own API answers with when this fault is the reason.
@@ -171,7 +179,7 @@ impl FaultKind {
             Self::RateLimited => 429,
             Self::Overloaded | Self::CircuitOpen => 503,
             Self::ContextTooLong => 413,
-            Self::Refused => 422,
+            Self::Refused | Self::Declined => 422,
             Self::ToolError | Self::Panic | Self::Internal => 500,
         }
     }

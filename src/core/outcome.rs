@@ -103,6 +103,7 @@ pub enum EndReason {
     NoProgress,
     ModelUnavailable,
     ModelAuth,
+    ModelDeclined,
     CrashLoop,
     OutputInvalid,
     EmptyReply,
@@ -117,6 +118,7 @@ labelled!(EndReason {
     NoProgress => "no_progress", "the same call succeeded again and again";
     ModelUnavailable => "model_unavailable", "no model answered";
     ModelAuth => "model_auth", "the model refused the credential";
+    ModelDeclined => "model_declined", "the model declined to answer";
     CrashLoop => "crash_loop", "the session took its process down three times";
     OutputInvalid => "output_invalid", "the answer does not fit its schema";
     EmptyReply => "empty_reply", "the model said nothing twice";
@@ -131,6 +133,7 @@ impl EndReason {
             | Self::NoProgress
             | Self::ModelUnavailable
             | Self::ModelAuth
+            | Self::ModelDeclined
             | Self::CrashLoop
             | Self::OutputInvalid
             | Self::EmptyReply => SessionStatus::Error,
@@ -189,7 +192,7 @@ impl ToolOutcome {
         match kind {
             FaultKind::Timeout => Self::Timeout,
             FaultKind::ToolError => Self::ToolError,
-            FaultKind::Refused | FaultKind::ContextTooLong => Self::Refused,
+            FaultKind::Refused | FaultKind::Declined | FaultKind::ContextTooLong => Self::Refused,
             FaultKind::Connection
             | FaultKind::Transport
             | FaultKind::RateLimited

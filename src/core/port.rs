@@ -52,6 +52,12 @@ pub trait Model: Send + Sync {
     /// A [`Fault`] of any kind; the text must not hold the credential.
     async fn call(&self, call: ModelCallInput<'_>) -> Result<ModelReply, Fault>;
 
+    /// About how many tokens it adds to a request with so many tools, beside what stands in the
+    /// request: the explanation of a form of its own.
+    fn form_tokens(&self, _tools: usize) -> u64 {
+        0
+    }
+
     /// Who counts in [`Model::count`]; where nobody does, it is not asked.
     fn counted_by(&self) -> CountedBy {
         CountedBy::Estimate

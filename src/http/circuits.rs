@@ -92,8 +92,7 @@ pub(super) async fn switch(
     }
     let act = read(&whole(body)?)?;
     let circuit = CircuitKind::of_label(&kind).map(|kind| CircuitId { kind, name });
-    let switched =
-        circuit.and_then(|circuit| api.runtime.circuits().switch(&circuit, act, Sensitive::from(caller.id())));
+    let switched = circuit.and_then(|circuit| api.runtime.switch_circuit(&circuit, act, Sensitive::from(caller.id())));
     let Some(standing) = switched else {
         return Err(Problem::new(StatusCode::NOT_FOUND, "there is no such circuit; GET /v1/circuits lists them"));
     };

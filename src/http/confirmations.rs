@@ -14,17 +14,22 @@ use super::{
     auth::Caller,
     body::{object, whole},
     problem::Problem,
-    sessions::{find, read},
+    sessions::read,
 };
 use crate::{
+    config::Approvers,
     core::{
         BlobHash, SessionId, SessionStatus, StreamId,
         fact::{Decision, SessionSummary},
         port::{SessionFilter, StoreError},
     },
+    machine,
     runtime::NotDecided,
     session::{Objection, PendingConfirmation, Say, SessionReport},
 };
+
+/// Sessions whose calls are listed at the most.
+const LISTED: usize = 1000;
 
 /// A person's word on a call.
 #[derive(Deserialize, ToSchema, Debug)]
@@ -94,6 +99,7 @@ struct Pending {
     request_body(content = Decide, content_type = "application/json"),
     responses(
         (status = 200, description = "Decided; asking again with the same word changes nothing", body = Decided),
+        (status = 403, description = "Others decide on this"),
         (status = 404, description = "There is no such session, or no such call in it"),
         (status = 409, description = "It is decided otherwise, too late, or not about these arguments"),
     )
@@ -107,7 +113,7 @@ pub(super) async fn decide(
     let right = "the body must be a JSON object with a decision, approve or deny";
     let decide: Decide = object(&whole(body)?, right)?;
     let session: SessionId = id.parse().map_err(|_| Problem::no_session(&id))?;
-    find(&api, &caller, session).await?.ok_or_else(|| Problem::no_session(&id))?;
+    check_right(&api, &caller, session, &call_id).await?;
     let say = Say {
         call_id,
         approve: decide.decision == Word::Approve,
@@ -126,14 +132,17 @@ pub(super) async fn decide(
 
 /// Calls that wait for a person
 ///
-/// Those that the caller may decide on, of the newest session first.
+/// Those of sessions that the caller may see or decide on, of the newest session first. Of the
+/// sessions of others it shows the calls that wait and nothing else.
 #[utoipa::path(
     get, path = "/v1/confirmations", tag = "confirmations", operation_id = "list_confirmations",
     responses((status = 200, description = "All of them", body = Confirmations))
 )]
 pub(super) async fn list(State(api): State<Api>, caller: Caller) -> Result<Json<Confirmations>, Problem> {
+    let approves = caller.is_approver() && api.options.auth.approvers != Approvers::Owner;
     let filter = SessionFilter {
-        principal: Some(caller.id().to_owned()),
+        principal: (!approves && !caller.is_operator()).then(|| caller.id().to_owned()),
+        limit: LISTED,
         status: Some(SessionStatus::AwaitingConfirmation),
         ..SessionFilter::default()
     };
@@ -142,6 +151,42 @@ pub(super) async fn list(State(api): State<Api>, caller: Caller) -> Result<Json<
         rows.iter().map(|row| pending(store, row)).collect::<Result<Vec<_>, StoreError>>()
     });
     Ok(Json(Confirmations { confirmations: waiting.await?.into_iter().flatten().collect() }))
+}
+
+/// Whether the caller may decide on this call. Whoever may neither see the session nor decide on it
+/// hears that there is none.
+async fn check_right(api: &Api, caller: &Caller, session: SessionId, call_id: &str) -> Result<(), Problem> {
+    let none = || Problem::no_session(&session.to_string());
+    let row = read(api, move |store| store.session(session)).await?.ok_or_else(none)?;
+    let (owns, sees) = (caller.id() == row.principal, caller.may_see(&row.principal));
+    let decides = match api.options.auth.approvers {
+        Approvers::Owner => owns,
+        Approvers::Role => caller.is_approver() && !owns,
+        Approvers::Both => caller.is_approver() || owns,
+    };
+    if !decides && sees {
+        return Err(Problem::new(StatusCode::FORBIDDEN, who_decides(api.options.auth.approvers)));
+    }
+    if !decides || (!sees && !was_asked(api, session, call_id.to_owned()).await?) {
+        return Err(none());
+    }
+    Ok(())
+}
+
+const fn who_decides(approvers: Approvers) -> &'static str {
+    match approvers {
+        Approvers::Owner => "this is decided by the principal of the session itself",
+        Approvers::Role => "this is decided by someone else with the role approver",
+        Approvers::Both => {
+            "this is decided by the principal of the session itself, or by someone with the role approver"
+        }
+    }
+}
+
+/// Whether the session asked for this call: of others' sessions an approver knows no more.
+async fn was_asked(api: &Api, session: SessionId, call_id: String) -> Result<bool, Problem> {
+    let entries = read(api, move |store| store.load(StreamId::Session(session))).await?;
+    Ok(machine::State::fold(&entries).confirmation(&call_id).is_some())
 }
 
 fn pending(store: &dyn crate::core::Store, row: &SessionSummary) -> Result<Vec<Pending>, StoreError> {

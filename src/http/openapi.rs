@@ -14,7 +14,7 @@ use axum::{
 use serde_json::{Map, Value, json};
 use utoipa::{
     Modify, OpenApi,
-    openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme},
+    openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme},
 };
 
 use super::problem::{Members, PROBLEM_JSON};
@@ -53,7 +53,7 @@ pub(super) fn frame() -> utoipa::openapi::OpenApi {
 
 /// This document
 #[utoipa::path(
-    get, path = "/openapi.json", tag = "operation", operation_id = "read_openapi", security(()),
+    get, path = "/openapi.json", tag = "operation", operation_id = "read_openapi",
     responses((status = 200, description = "OpenAPI 3.1", body = Object, content_type = "application/json"))
 )]
 pub(super) async fn document(Extension(Document(text)): Extension<Document>) -> Response {
@@ -64,18 +64,20 @@ impl Modify for Security {
     fn modify(&self, openapi: &mut utoipa::openapi::OpenApi) {
         let bearer = HttpBuilder::new()
             .scheme(HttpAuthScheme::Bearer)
-            .description(Some("While no login is configured, no credential is asked for."))
+            .description(Some("An API key, or a token of the login service. Without a login nothing is asked for."))
             .build();
         let components = openapi.components.get_or_insert_default();
         components.add_security_scheme("bearer", SecurityScheme::Http(bearer));
+        let key = ApiKeyValue::with_description("x-api-key", "An API key, where a proxy keeps `authorization`.");
+        components.add_security_scheme("api_key", SecurityScheme::ApiKey(ApiKey::Header(key)));
     }
 }
 
 impl Document {
     pub(super) fn of(openapi: utoipa::openapi::OpenApi) -> Self {
         let mut document = serde_json::to_value(openapi).expect("a document is plain data");
-        // Either of the two: without a login nothing is asked for.
-        document["security"] = json!([{}, {"bearer": []}]);
+        // One of them: without a login nothing is asked for.
+        document["security"] = json!([{}, {"bearer": []}, {"api_key": []}]);
         for (path, item) in document["paths"].as_object_mut().into_iter().flatten() {
             for (method, operation) in item.as_object_mut().into_iter().flatten() {
                 complete(method, path, operation);
@@ -89,14 +91,12 @@ impl Document {
 fn complete(method: &str, path: &str, operation: &mut Value) {
     let has = |part: &str| operation.get(part).is_some();
     let (body, input) = (has("requestBody"), has("requestBody") || has("parameters"));
-    // An operation that needs no login says so itself.
-    let login = !has("security");
     let everywhere = [
         (true, 408, "It took longer than `server.request_timeout` allows"),
         (true, 421, "The host is not one that this service is called by"),
         (true, 500, "A mistake of the service"),
         (input, 400, "The request cannot be read"),
-        (login, 401, "There is no login, or not one that is known"),
+        (true, 401, "There is no login, or not one that is known; probes and scrapers need none unless configured"),
         (method != "get", 403, "A page of another site sent it"),
         (body, 413, "The body is larger than `server.max_body_bytes` allows"),
         (body, 415, "The body is not called JSON"),

@@ -27,6 +27,7 @@ use super::{
 use crate::{
     core::{
         Entry, Fact, SessionId, SessionStatus, StreamId,
+        fact::SessionSummary,
         port::{SessionFilter, StoreError},
     },
     runtime::Task,
@@ -72,6 +73,8 @@ pub(super) struct Wait {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Filter {
+    /// Only sessions of this principal; of others, for operators.
+    principal: Option<String>,
     /// Only sessions of this agent.
     agent: Option<String>,
     /// Only sessions that stand so.
@@ -88,7 +91,17 @@ pub(super) struct Filter {
 /// Some sessions, newest first.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Sessions {
-    sessions: Vec<SessionRow>,
+    sessions: Vec<Listed>,
+}
+
+/// One of them.
+#[derive(Serialize, ToSchema)]
+struct Listed {
+    #[serde(flatten)]
+    row: SessionRow,
+    /// Whose it is, for operators.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    principal: Option<String>,
 }
 
 /// The facts of a session.
@@ -195,11 +208,15 @@ fn read_task(body: &[u8]) -> Result<Create, Problem> {
 
 /// The caller's sessions
 ///
-/// Newest first, in pages.
+/// Newest first, in pages. An operator's list is of all, or of one principal, and says whose each
+/// is.
 #[utoipa::path(
     get, path = "/v1/sessions", tag = "sessions", operation_id = "list_sessions",
     params(Filter),
-    responses((status = 200, description = "A page of them", body = Sessions))
+    responses(
+        (status = 200, description = "A page of them", body = Sessions),
+        (status = 403, description = "Sessions of others are listed for operators"),
+    )
 )]
 pub(super) async fn list(
     State(api): State<Api>,
@@ -208,14 +225,28 @@ pub(super) async fn list(
 ) -> Result<Json<Sessions>, Problem> {
     let query = asked(query)?;
     let filter = SessionFilter {
-        principal: Some(caller.id().to_owned()),
+        principal: whose(&caller, query.principal)?,
         agent: query.agent,
         status: query.status,
         before: query.before,
         limit: query.limit.unwrap_or_default(),
     };
     let sessions = read(&api, move |store| store.sessions(&filter)).await?;
-    Ok(Json(Sessions { sessions: sessions.into_iter().map(SessionRow::from).collect() }))
+    let row = |session: SessionSummary| Listed {
+        principal: caller.is_operator().then(|| session.principal.clone()),
+        row: SessionRow::from(session),
+    };
+    Ok(Json(Sessions { sessions: sessions.into_iter().map(row).collect() }))
+}
+
+/// Whose sessions are listed: nobody's in particular for an operator who names nobody.
+fn whose(caller: &Caller, asked: Option<String>) -> Result<Option<String>, Problem> {
+    match asked {
+        None if caller.is_operator() => Ok(None),
+        None => Ok(Some(caller.id().to_owned())),
+        Some(principal) if caller.may_see(&principal) => Ok(Some(principal)),
+        Some(_) => Err(Problem::new(StatusCode::FORBIDDEN, "sessions of others are listed for the role operator")),
+    }
 }
 
 /// One session

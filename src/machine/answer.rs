@@ -7,6 +7,8 @@
 pub(super) struct Answer {
     /// Whether the session holds it to a schema.
     held: bool,
+    /// What came of one that was cut off, until the rest of it comes.
+    begun: String,
     given: Option<String>,
     accepted: bool,
     /// Answers that did not fit.
@@ -19,9 +21,24 @@ impl Answer {
         Self { held, ..Self::default() }
     }
 
-    /// The model gave one.
+    /// The model began one, the rest of which is still to come.
+    pub(super) fn begin(&mut self, text: &str) {
+        self.begun.push_str(text);
+    }
+
+    /// What was begun is no answer: the model asks for tools instead.
+    pub(super) fn forget_begun(&mut self) {
+        self.begun.clear();
+    }
+
+    /// What was begun, if anything.
+    pub(super) fn begun(&self) -> Option<&str> {
+        Some(self.begun.as_str()).filter(|text| !text.trim().is_empty())
+    }
+
+    /// The model gave one, or the rest of it.
     pub(super) fn give(&mut self, text: &str) {
-        self.given = Some(text.to_owned());
+        self.given = Some(std::mem::take(&mut self.begun) + text);
         self.accepted = !self.held;
     }
 
@@ -101,6 +118,21 @@ mod tests {
         let mut answer = Answer::awaited(false);
         answer.give("```x```");
         assert_eq!((answer.unchecked(), answer.accepted()), (None, Some("```x```")));
+    }
+
+    #[test]
+    fn pieces_of_one_are_put_together() {
+        let mut answer = Answer::awaited(false);
+        answer.begin("It is ");
+        answer.begin("five th");
+        assert_eq!((answer.begun(), answer.accepted()), (Some("It is five th"), None));
+        answer.give("ousand.");
+        assert_eq!((answer.begun(), answer.accepted()), (None, Some("It is five thousand.")));
+        let mut other = Answer::awaited(false);
+        other.begin("I will lo");
+        other.forget_begun();
+        other.give("5000");
+        assert_eq!(other.accepted(), Some("5000"));
     }
 
     #[test]

@@ -236,6 +236,7 @@ fn ending(state: &State, around: Surroundings<'_>) -> Option<Ending> {
 const fn fault_reason(kind: FaultKind) -> EndReason {
     match kind {
         FaultKind::Auth => EndReason::ModelAuth,
+        FaultKind::Declined => EndReason::ModelDeclined,
         FaultKind::ContextTooLong => EndReason::ContextWindow,
         FaultKind::Timeout
         | FaultKind::Connection

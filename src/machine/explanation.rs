@@ -49,6 +49,7 @@ fn cause(language: Language, status: SessionStatus, reason: Option<EndReason>) -
         (Some(EndReason::ModelUnavailable | EndReason::ModelAuth), _) => {
             ("The assistant is not available", "Ассистент недоступен")
         }
+        (Some(EndReason::ModelDeclined), _) => ("The assistant declined to answer", "Ассистент отказался отвечать"),
         (Some(EndReason::CrashLoop), _) => ("The session failed several times", "Сессия несколько раз прервалась"),
         (Some(EndReason::OutputInvalid), _) => ("The answer has the wrong form", "Ответ имеет неверную форму"),
         (Some(EndReason::EmptyReply), _) => ("The assistant gave no answer", "Ассистент не дал ответа"),

@@ -39,7 +39,14 @@ impl Prompt {
         self
     }
 
-    /// The estimated tokens of system prompt and tool definitions.
+    /// Adds what a model says of its own form in every request.
+    #[must_use]
+    pub const fn with_form(mut self, tokens: u64) -> Self {
+        self.tokens += tokens;
+        self
+    }
+
+    /// The estimated tokens of system prompt, tool definitions and form.
     pub const fn tokens(&self) -> u64 {
         self.tokens
     }
@@ -125,6 +132,14 @@ const fn wrap_up_instruction(language: Language) -> &'static str {
             "Лимит шагов исчерпан, инструменты больше недоступны. Ответь по тому, что уже известно, \
              насколько это возможно, и скажи, чего не хватает."
         }
+    }
+}
+
+/// What the model is told where its answer stopped in the middle.
+pub(super) const fn go_on_instruction(language: Language) -> &'static str {
+    match language {
+        Language::En => "Your answer stopped in the middle. Go on exactly where it stopped, and repeat nothing.",
+        Language::Ru => "Твой ответ оборвался. Продолжи ровно с того места, где он остановился, ничего не повторяя.",
     }
 }
 

@@ -13,9 +13,16 @@ use std::collections::{BTreeMap, HashSet};
 
 use self::{active_time::ActiveTime, confirmations::Confirmations, room::Room};
 pub use self::{confirmations::Confirmation, open::Open, room::Summary};
-use super::{answer::Answer, budget::share, prompt::repair_instruction, repeats::Repeats, tokens::estimate_message};
+use super::{
+    answer::Answer,
+    budget::share,
+    prompt::{go_on_instruction, repair_instruction},
+    repeats::Repeats,
+    tokens::estimate_message,
+};
 use crate::core::{
-    Entry, Fact, FaultKind, Limits, Message, Money, SessionStatus, SpanId, Timestamp, ToolCall, ToolOutcome, Usage,
+    Entry, Fact, FaultKind, Finish, Limits, Message, Money, SessionStatus, SpanId, Timestamp, ToolCall, ToolOutcome,
+    Usage,
     fact::{
         CallPurpose, Language, Limit, ModelCall, ModelCallEnd, ModelInfo, ModelOutcome, Observation, SessionStarted,
         ToolCallBegin, ToolCallEnd,
@@ -259,7 +266,8 @@ impl State {
             self.counted = Some(Counted { input: end.usage.input, history_tokens: self.history_tokens });
         }
         let calls: &[ToolCall] = if purpose == CallPurpose::Step { &reply.calls } else { &[] };
-        if calls.is_empty() && reply.text.trim().is_empty() {
+        let finish = Finish::of(&reply.finish_reason);
+        if calls.is_empty() && reply.text.trim().is_empty() && finish != Finish::Paused {
             match purpose {
                 CallPurpose::Repair => self.answer.reject(),
                 CallPurpose::Step | CallPurpose::Direct | CallPurpose::WrapUp | CallPurpose::Summary => {
@@ -268,13 +276,28 @@ impl State {
             }
             return;
         }
+        self.empty_replies = 0;
         self.call_ids.extend(calls.iter().map(|call| call.id.clone()));
-        self.say(Message::Assistant { content: reply.text.clone(), calls: calls.to_vec() });
+        if !calls.is_empty() || !reply.text.trim().is_empty() {
+            self.say(Message::Assistant { content: reply.text.clone(), calls: calls.to_vec() });
+        }
         if calls.is_empty() {
-            self.answer.give(&reply.text);
-            self.degraded |= purpose == CallPurpose::Direct;
+            self.take_answer(&reply.text, finish, purpose);
         } else {
+            self.answer.forget_begun();
             self.pending = calls.iter().map(|call| Pending { call: call.clone(), result: None }).collect();
+        }
+    }
+
+    /// An answer, or as much of it as came: then the model is asked for the rest, as a step of its
+    /// own, so that every limit holds for it. A repair is one round, however it ends.
+    fn take_answer(&mut self, text: &str, finish: Finish, purpose: CallPurpose) {
+        self.degraded |= purpose == CallPurpose::Direct;
+        if matches!(finish, Finish::Cut | Finish::Paused) && purpose != CallPurpose::Repair {
+            self.answer.begin(text);
+            self.say(Message::User { content: go_on_instruction(self.language).to_owned() });
+        } else {
+            self.answer.give(text);
         }
     }
 

@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use crate::core::{Arguments, Fault, FaultKind, ModelReply, ToolCall, Usage, message::estimate_tokens};
+use crate::core::{Arguments, Fault, FaultKind, Finish, ModelReply, ToolCall, Usage, message::estimate_tokens};
 
 /// What has come of a reply so far.
 #[derive(Debug)]
@@ -95,6 +95,11 @@ impl Draft {
         if self.finish_reason.is_empty() {
             self.finish_reason.push_str("unknown");
         }
+        if Finish::of(&self.finish_reason) == Finish::Cut
+            && let Some(last) = self.calls.last_mut()
+        {
+            last.cut();
+        }
         let calls = self.calls.into_iter().map(DraftCall::into_call).collect();
         Ok(ModelReply { text: self.text, calls, usage, model: self.model, finish_reason: self.finish_reason })
     }
@@ -137,6 +142,16 @@ impl DraftCall {
     pub(super) fn take_value(&mut self, value: Value) {
         self.value_tokens = estimate_tokens(&value.to_string());
         self.value = Some(value);
+    }
+
+    /// The reply ended in the middle of it: arguments of which nothing came, or which a server
+    /// closed by itself, are not what the model meant. What is left cannot be read as JSON, so
+    /// that the model is told and nothing runs.
+    fn cut(&mut self) {
+        if self.text.is_empty() {
+            self.text = self.value.take().map_or_else(|| "{}".to_owned(), |value| value.to_string());
+            self.text.pop();
+        }
     }
 
     fn estimate(&self) -> u64 {

@@ -15,7 +15,7 @@ use async_trait::async_trait;
 
 use self::{parse::parse, text::flatten};
 use crate::core::{
-    Fault, Model, ModelReply, ModelRequest, Usage,
+    Arguments, Fault, Finish, Model, ModelReply, ModelRequest, Usage,
     fact::{CountedBy, ModelInfo},
     port::{ModelCallInput, Progress, TraceContext},
 };
@@ -91,6 +91,10 @@ impl Model for React {
         Ok(reply)
     }
 
+    fn form_tokens(&self, tools: usize) -> u64 {
+        text::form_tokens(tools)
+    }
+
     fn counted_by(&self) -> CountedBy {
         self.inner.counted_by()
     }
@@ -117,8 +121,26 @@ fn read(reply: ModelReply, offered: bool) -> ModelReply {
         return reply; // its server has read them already
     }
     let read = parse(&reply.text);
-    let calls = if offered { read.calls } else { Vec::new() };
+    let mut calls = if offered { read.calls } else { Vec::new() };
+    if Finish::of(&reply.finish_reason) == Finish::Cut
+        && let Some(last) = calls.last_mut()
+    {
+        last.arguments = unfinished(&last.arguments);
+    }
     ModelReply { text: read.text, calls, ..reply }
+}
+
+/// Arguments in the middle of which a reply was cut off: a tolerant reader closes what is open,
+/// and nobody knows what should have followed. As they are left, they are no JSON.
+fn unfinished(arguments: &Arguments) -> Arguments {
+    Arguments::Raw(match arguments {
+        Arguments::Json(value) => {
+            let mut text = value.to_string();
+            text.pop();
+            text
+        }
+        Arguments::Raw(text) => text.clone(),
+    })
 }
 
 #[cfg(test)]

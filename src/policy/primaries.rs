@@ -13,7 +13,7 @@ use std::{
 use tokio::sync::Notify;
 
 use crate::{
-    core::{Fact, Fault, Timestamp},
+    core::{Fact, Fault, FaultKind, Timestamp},
     journal::SystemLog,
     machine::primary::{Pass, Primary},
 };
@@ -67,10 +67,17 @@ impl Primaries {
     pub(super) fn hear<T>(&self, model: &str, result: &Result<T, Fault>) {
         self.change(model, |primary, now| match result {
             Ok(_) => primary.succeed(),
+            // One that declines is there.
+            Err(fault) if fault.kind == FaultKind::Declined => primary.succeed(),
             Err(fault) if fault.kind.falls_back() => primary.fail(now),
             // A request that was itself wrong says nothing of the model.
             Err(_) => {}
         });
+    }
+
+    /// Forgets that it failed: somebody who knows says so.
+    pub fn trust(&self, model: &str) {
+        self.change(model, |primary, _| primary.succeed());
     }
 
     /// Records what time alone changes, with or without traffic. Never ends.

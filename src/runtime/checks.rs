@@ -4,7 +4,13 @@
 //! A check runs no tool and belongs to no session: breakers and metrics of calls do not see it.
 //! Scripted models are tried like all others, so that there is one way and no exception.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use super::{Runtime, agents::Agents, random};
 use crate::{
@@ -48,6 +54,16 @@ pub struct Untested {
     pub model: String,
 }
 
+/// How the last check of each model with each set of definitions ended.
+#[derive(Default)]
+pub(super) struct Checked {
+    last: Mutex<HashMap<(String, String, BlobHash), bool>>,
+    /// Whether the diagnostics are told of fallbacks that have none.
+    reports: AtomicBool,
+    /// What they were told last.
+    told: Mutex<Vec<Untested>>,
+}
+
 impl Runtime {
     /// Tries every model of every agent with all of the agent's tool definitions. What is
     /// returned is durable.
@@ -71,21 +87,42 @@ impl Runtime {
                     tools_hash,
                     ok: result.is_ok(),
                 });
+                self.inner.checked.learn(&model, tools_hash, result.is_ok());
                 checks.push(ModelCheck { agent: agent.name.clone(), model, fallback, tools_hash, result });
             }
         }
         self.inner.system.flush().await?;
+        self.show_untested();
         Ok(checks)
     }
 
-    /// Fallbacks that were not found to take their agents' definitions before this start.
-    pub fn untested_fallbacks(&self) -> &[Untested] {
-        &self.inner.untested
+    /// Fallbacks that were not found to take their agents' definitions of now. An agent whose
+    /// MCP servers were not asked for their tools yet has none to speak of, and is left out.
+    pub fn untested_fallbacks(&self) -> Vec<Untested> {
+        let current = self.inner.agents.current();
+        let settled = current.values().filter(|agent| self.is_settled(&agent.name));
+        settled.filter_map(|agent| self.inner.checked.untested(agent)).collect()
     }
 
-    /// Says so in the diagnostics, a line each.
+    /// Says so in the diagnostics, a line each, now and whenever a server's tools change it.
     pub fn report_untested(&self) {
-        for Untested { agent, model } in self.untested_fallbacks() {
+        self.inner.checked.reports.store(true, Ordering::Relaxed);
+        self.show_untested();
+    }
+
+    /// Brings the metric, and the diagnostics where they are wanted, to what is true now.
+    pub(super) fn show_untested(&self) {
+        let (checked, untested) = (&self.inner.checked, self.untested_fallbacks());
+        for fallback in self.inner.agents.current().values().filter_map(|agent| agent.fallback.as_ref()) {
+            let model = &fallback.model.info().name;
+            let is_untested = untested.iter().any(|untested| untested.model == *model);
+            self.inner.signals.metrics().fallback_untested(model, is_untested);
+        }
+        if !checked.reports.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut told = checked.told.lock().unwrap_or_else(PoisonError::into_inner);
+        for Untested { agent, model } in untested.iter().filter(|untested| !told.contains(untested)) {
             tracing::warn!(
                 target: "glassbox",
                 agent,
@@ -93,6 +130,7 @@ impl Runtime {
                 "the fallback was not tried with the current tool definitions: `glassbox check models` does it"
             );
         }
+        *told = untested;
     }
 
     async fn try_definitions(
@@ -119,37 +157,33 @@ impl Runtime {
     }
 }
 
-/// Fallbacks whose last check with the definitions of now is missing or failed.
-///
-/// # Errors
-/// Where the store cannot be read.
-pub(super) fn untested(agents: &Agents, store: &dyn Store) -> Result<Vec<Untested>, StoreError> {
-    let agents = agents.current();
-    let with_fallback: Vec<_> =
-        agents.values().filter_map(|agent| Some((&**agent, agent.fallback.as_ref()?))).collect();
-    if with_fallback.is_empty() {
-        return Ok(Vec::new());
-    }
-    let checked = last_checks(store)?;
-    let is_untested = |agent: &Agent, info: &ModelInfo| {
-        let key = (info.name.clone(), info.request_model.clone(), agent.definitions_hash());
-        checked.get(&key) != Some(&true)
-    };
-    let untested = with_fallback.into_iter().filter(|(agent, fallback)| is_untested(agent, fallback.model.info()));
-    let named = |(agent, fallback): (&Agent, &crate::session::Fallback)| Untested {
-        agent: agent.name.clone(),
-        model: fallback.model.info().name.clone(),
-    };
-    Ok(untested.map(named).collect())
-}
-
-/// How the last check of each model with each set of definitions ended.
-fn last_checks(store: &dyn Store) -> Result<HashMap<(String, String, BlobHash), bool>, StoreError> {
-    let mut last = HashMap::new();
-    for entry in store.system_facts(MODEL_CHECKED)? {
-        if let Fact::ModelChecked { model, request_model, tools_hash, ok } = entry.fact {
-            last.insert((model, request_model, tools_hash), ok);
+impl Checked {
+    /// What the store knows; where no agent has a fallback, nobody asks.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    pub(super) fn read(agents: &Agents, store: &dyn Store) -> Result<Self, StoreError> {
+        let wanted = agents.current().values().any(|agent| agent.fallback.is_some());
+        let mut last = HashMap::new();
+        for entry in if wanted { store.system_facts(MODEL_CHECKED)? } else { Vec::new() } {
+            if let Fact::ModelChecked { model, request_model, tools_hash, ok } = entry.fact {
+                last.insert((model, request_model, tools_hash), ok);
+            }
         }
+        Ok(Self { last: Mutex::new(last), ..Self::default() })
     }
-    Ok(last)
+
+    fn learn(&self, model: &ModelInfo, tools_hash: BlobHash, ok: bool) {
+        let key = (model.name.clone(), model.request_model.clone(), tools_hash);
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).insert(key, ok);
+    }
+
+    /// The fallback of an agent, if its last check with the definitions of now is missing or
+    /// failed.
+    fn untested(&self, agent: &Agent) -> Option<Untested> {
+        let model = agent.fallback.as_ref()?.model.info();
+        let key = (model.name.clone(), model.request_model.clone(), agent.definitions_hash());
+        let passed = self.last.lock().unwrap_or_else(PoisonError::into_inner).get(&key) == Some(&true);
+        (!passed).then(|| Untested { agent: agent.name.clone(), model: model.name.clone() })
+    }
 }

@@ -1,7 +1,11 @@
 //! The clock and the chance of a real process.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::{
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
+use super::Runtime;
 use crate::core::{Clock, Timestamp, port::Entropy};
 
 /// The clock of the machine.
@@ -23,5 +27,12 @@ pub struct SystemEntropy;
 impl Entropy for SystemEntropy {
     fn fill(&self, bytes: &mut [u8]) {
         getrandom::fill(bytes).expect("the operating system gives random bytes to every process");
+    }
+}
+
+impl Runtime {
+    /// The clock of this runtime.
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(self.inner.journal.clock())
     }
 }

@@ -73,6 +73,7 @@ impl Runtime {
     /// Starts the MCP servers, and follows what they list for as long as the process lives.
     pub(super) fn keep_servers(&self) {
         self.refresh_tools();
+        self.show_untested();
         self.inner.servers.start();
         for server in self.inner.servers.iter() {
             let (runtime, mut listing, stop) = (self.clone(), server.listing(), self.inner.servers.stop.clone());
@@ -83,9 +84,17 @@ impl Runtime {
                         changed = listing.changed() => if changed.is_err() { return },
                     }
                     runtime.refresh_tools();
+                    runtime.show_untested();
                 }
             });
         }
+    }
+
+    /// Whether every server that an agent has tools of was asked for them.
+    pub(super) fn is_settled(&self, agent: &str) -> bool {
+        let mut servers = self.inner.servers.iter();
+        servers
+            .all(|server| server.listing().borrow().tried || !self.inner.agents.uses(agent, &server.settings().prefix))
     }
 
     /// Gives the agents the tools that their servers list now, and these their series and breakers.

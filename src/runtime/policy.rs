@@ -7,13 +7,13 @@ use super::{Own, Runtime, Setup, spawn};
 use crate::{
     config::Config,
     core::{
-        Store,
-        circuit::CircuitId,
+        Sensitive, Store,
+        circuit::{CircuitId, CircuitKind},
         fact,
         port::{LiveText, StoreError},
     },
     journal::SystemLog,
-    policy::{Circuits, Limits, Policy, Primaries, Slots},
+    policy::{Act, Circuits, Limits, Policy, Primaries, Slots, Standing},
 };
 
 /// The circuit breakers that are asked for: one a tool or group of tools, one a model.
@@ -56,9 +56,20 @@ pub(super) fn restore(circuits: &Circuits, store: &dyn Store) -> Result<(), Stor
 }
 
 impl Runtime {
-    /// The circuit breakers, to be seen and switched.
+    /// The circuit breakers, to be seen.
     pub fn circuits(&self) -> &Circuits {
         &self.inner.circuits
+    }
+
+    /// Does what an operator asks for; nothing if there is no such breaker. An operator who lets
+    /// calls of a model through again says that it is up: no call goes past it to its fallback
+    /// because of what it did before.
+    pub fn switch_circuit(&self, circuit: &CircuitId, act: Act, by: Sensitive<String>) -> Option<Standing> {
+        let standing = self.inner.circuits.switch(circuit, act, by)?;
+        if circuit.kind == CircuitKind::Model && matches!(act, Act::ForceClosed(_) | Act::Reset) {
+            self.inner.primaries.trust(&circuit.name);
+        }
+        Some(standing)
     }
 
     /// Waits until what was recorded outside sessions is durable.

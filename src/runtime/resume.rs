@@ -118,6 +118,7 @@ impl Runtime {
             .await
             .map_err(|_| panicked())?
             .map_err(|source| NotResumed::Prompt { session: id, source })?;
+        let prompt = agent.in_form(prompt);
         self.inner.signals.adopt(&entries);
         let principal = Arc::new(started.principal);
         Ok((log, Taken { agent, prompt, principal }))

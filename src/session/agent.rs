@@ -89,7 +89,15 @@ pub struct NewSession {
 impl Agent {
     /// What every call begins with, for this principal: tools that it may not use are not shown.
     pub fn prompt(&self, principal: &Principal) -> Prompt {
-        Prompt::new(self.system_prompt.clone(), self.tools.definitions(principal)).holding(self.output_schema.clone())
+        let prompt = Prompt::new(self.system_prompt.clone(), self.tools.definitions(principal));
+        self.in_form(prompt.holding(self.output_schema.clone()))
+    }
+
+    /// A prompt as the agent's models are told it; of two, the longer form counts.
+    pub fn in_form(&self, prompt: Prompt) -> Prompt {
+        let form = |asked| self.model_of(asked).form_tokens(prompt.tools.len());
+        let tokens = form(Asked::Primary).max(form(Asked::Fallback));
+        prompt.with_form(tokens)
     }
 
     /// Whether none of the tools that this principal may use can be reached now.

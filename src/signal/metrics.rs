@@ -150,9 +150,9 @@ impl Metrics {
         self.inner.show_active(&sessions);
     }
 
-    /// Shows that a fallback was not tried with the tool definitions of now.
-    pub fn fallback_untested(&self, model: &str) {
-        self.inner.series.fallbacks.untested(model);
+    /// Shows whether a fallback was not tried with the tool definitions of now.
+    pub fn fallback_untested(&self, model: &str, is_untested: bool) {
+        self.inner.series.fallbacks.untested(model, is_untested);
     }
 
     /// All series in the Prometheus text format.

@@ -1,5 +1,6 @@
 //! The configuration seen from outside: what it loads to, and what it says about mistakes.
 
+mod login;
 mod mcp;
 mod mistakes;
 mod tools;

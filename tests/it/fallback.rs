@@ -219,6 +219,20 @@ async fn idle_time_alone_never_switches() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_word_that_it_is_up_again_is_enough() {
+    let bench = Bench::new();
+    let begun = tokio::time::Instant::now();
+    bench.primary.switch(false);
+    bench.session().await;
+    bench.primary.switch(true);
+    bench.at(begun, 40.0).await;
+    assert_eq!(bench.detour().await, DOWN);
+    bench.agent.policy.primaries.trust("main");
+    assert_eq!(bench.detour().await, None);
+    assert_eq!(bench.active(), "0");
+}
+
+#[tokio::test(start_paused = true)]
 async fn many_sessions_make_one_probe() {
     let bench = Bench::new();
     bench.primary.switch(false);

@@ -5,6 +5,7 @@
 
 mod alerting;
 mod alerts;
+mod auth;
 mod check_models;
 mod circuits;
 mod cli;

@@ -50,8 +50,9 @@ impl World {
     pub fn on(store: Arc<memory::Store>, servers: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let config = config(servers);
-        let model = Lines(config.models["lines"].info("lines"));
-        let setup = Setup::run(folder.path()).with_store(store.clone()).with_model(model);
+        let model = |name: &str| Lines(config.models[name].info(name));
+        let setup = Setup::run(folder.path()).with_store(store.clone());
+        let setup = setup.with_model(model("lines")).with_model(model("backup"));
         let runtime = Runtime::start(&config, setup).expect("a runtime");
         Self { runtime, store, config, folder }
     }
@@ -170,8 +171,8 @@ pub fn shown(world: &World) -> BTreeMap<String, ToolDefinition> {
 
 fn config(servers: &str) -> Config {
     let text = format!(
-        "agents:\n  test: {{system_prompt: You are a test., model: lines, tools: [fake_*]}}\n\
-         models:\n  lines: {{provider: scripted, script: bank}}\nmcp_servers:\n{servers}"
+        "agents:\n  test: {{system_prompt: You are a test., model: lines, fallback: backup, tools: [fake_*]}}\n\
+         models:\n  lines: {{provider: scripted, script: bank}}\n  backup: {{provider: scripted, script: bank}}\nmcp_servers:\n{servers}"
     );
     let env = std::env::vars().collect::<BTreeMap<_, _>>();
     Config::from_text("test.yaml", text.as_bytes(), Path::new(""), &env).unwrap_or_else(|report| panic!("{report}"))

@@ -14,6 +14,8 @@ use crate::core::Principal;
 
 /// May see and stop everything, and switch circuits.
 const OPERATOR: &str = "operator";
+/// May decide on calls of others that wait for a person.
+const APPROVER: &str = "approver";
 
 /// Who asks.
 #[derive(Clone, Debug)]
@@ -37,6 +39,11 @@ impl Caller {
     /// Whether it may act for every principal, and switch circuits.
     pub(in crate::http) fn is_operator(&self) -> bool {
         self.has(OPERATOR)
+    }
+
+    /// Whether it may decide on calls of others.
+    pub(in crate::http) fn is_approver(&self) -> bool {
+        self.has(APPROVER)
     }
 
     /// Whether it may see, stop, export and erase what belongs to this principal.

@@ -127,10 +127,11 @@ impl State {
         self.wrap_up.is_some()
     }
 
-    /// What is known: the wrap-up's text, else the last words of the model, else the last result.
+    /// What is known: the wrap-up's text, else an answer that was cut off, else the last words of
+    /// the model, else the last result.
     pub fn partial(&self) -> Option<&str> {
         let wrap_up = self.wrap_up.as_ref().and_then(Option::as_deref);
-        wrap_up.or_else(|| self.last_words()).or(self.last_result.as_deref())
+        wrap_up.or_else(|| self.answer.begun()).or_else(|| self.last_words()).or(self.last_result.as_deref())
     }
 
     fn last_words(&self) -> Option<&str> {

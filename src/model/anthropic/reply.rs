@@ -233,10 +233,6 @@ impl Reader for MessageReader<'_> {
     }
 
     fn finish(self) -> Result<ModelReply, Fault> {
-        if self.draft.finish_reason == "model_context_window_exceeded" {
-            let fault = Fault::new(FaultKind::ContextTooLong, "the reply ran out of the model's context window");
-            return Err(fault.charged(self.draft.usage()));
-        }
         self.draft.finish()
     }
 }

@@ -1,7 +1,7 @@
 //! A request in the form of Anthropic Messages.
 //!
-//! The fixed part, tools and system prompt, carries the marks of prompt caching. It must never
-//! hold anything that changes between two equal requests.
+//! The fixed part, tools and system prompt, and the end of the history carry the marks of prompt
+//! caching. It must never hold anything that changes between two equal requests.
 
 use std::{borrow::Cow, collections::BTreeSet};
 
@@ -61,13 +61,27 @@ enum Block<'a> {
         id: Cow<'a, str>,
         name: Cow<'a, str>,
         input: Cow<'a, Map<String, Value>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<CacheControl>,
     },
     ToolResult {
         tool_use_id: Cow<'a, str>,
         content: &'a str,
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         is_error: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<CacheControl>,
     },
+}
+
+impl Block<'_> {
+    /// Everything up to here may be kept in the provider's cache.
+    const fn mark(&mut self) {
+        let (Self::Text { cache_control, .. }
+        | Self::ToolUse { cache_control, .. }
+        | Self::ToolResult { cache_control, .. }) = self;
+        *cache_control = Some(CacheControl::Ephemeral);
+    }
 }
 
 #[derive(Serialize)]
@@ -122,7 +136,7 @@ fn write(request: &ModelRequest, model: &str, max_tokens: Option<u64>, stream: O
         model,
         max_tokens,
         system: system.into_iter().collect(),
-        messages: turns(&request.messages),
+        messages: marked(turns(&request.messages), !request.tools.is_empty()),
         tools,
         tool_choice,
         // Where it is only counted, nothing is stopped.
@@ -148,6 +162,14 @@ fn turns(messages: &[Message]) -> Vec<Turn<'_>> {
     turns
 }
 
+/// The end of the history, where another step may follow: its request begins with all of this.
+fn marked(mut turns: Vec<Turn<'_>>, goes_on: bool) -> Vec<Turn<'_>> {
+    if let Some(block) = turns.last_mut().filter(|_| goes_on).and_then(|turn| turn.content.last_mut()) {
+        block.mark();
+    }
+    turns
+}
+
 fn blocks(message: &Message) -> (Role, Vec<Block<'_>>) {
     let said = |content| text(content).map(|text| Block::Text { text, cache_control: None });
     match message {
@@ -157,6 +179,7 @@ fn blocks(message: &Message) -> (Role, Vec<Block<'_>>) {
                 id: history::call_id(&call.id),
                 name: history::tool_name(&call.name),
                 input: history::arguments(&call.arguments),
+                cache_control: None,
             });
             (Role::Assistant, said(content).into_iter().chain(uses).collect())
         }
@@ -165,6 +188,7 @@ fn blocks(message: &Message) -> (Role, Vec<Block<'_>>) {
                 tool_use_id: history::call_id(call_id),
                 content: text(content).unwrap_or(NOTHING),
                 is_error: *is_error,
+                cache_control: None,
             };
             (Role::User, vec![result])
         }
@@ -261,7 +285,7 @@ mod tests {
                 {"role": "user", "content": [
                     {"type": "tool_result", "tool_use_id": "toolu_1", "content": "{\"y\":2}"},
                     {"type": "tool_result", "tool_use_id": "toolu_2", "content": "arguments are no JSON",
-                     "is_error": true},
+                     "is_error": true, "cache_control": {"type": "ephemeral"}},
                 ]},
             ],
             "tools": [

@@ -29,6 +29,7 @@ pub(super) fn of_response(status: u16, body: &[u8], secrets: &[Sensitive<String>
     let word = word(&body);
     let kind = match FaultKind::of_status(status) {
         Some(FaultKind::Refused) if context_too_long(word.name, word.message) => FaultKind::ContextTooLong,
+        Some(FaultKind::Refused) if declines(word.name) => FaultKind::Declined,
         Some(kind) => kind,
         None => {
             let text = format!("the provider answers {status}, a redirect; base_url must name the address itself");
@@ -60,6 +61,11 @@ fn context_too_long(name: &str, message: &str) -> bool {
         ["maximum context length", "prompt is too long", "context size", "context window", "context limit"];
     let message = message.to_ascii_lowercase();
     NAMES.contains(&name) || WORDS.iter().any(|words| message.contains(words))
+}
+
+/// Whether an error says that a filter of the provider did not let the request through.
+fn declines(name: &str) -> bool {
+    matches!(name, "content_filter" | "content_policy_violation" | "ResponsibleAIPolicyViolation")
 }
 
 /// Text as one line without control characters, of a bounded length.
@@ -109,6 +115,9 @@ fn text_of<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
 fn meaning(word: &Word<'_>) -> (FaultKind, Option<u16>) {
     if context_too_long(word.name, word.message) {
         return (FaultKind::ContextTooLong, None);
+    }
+    if declines(word.name) {
+        return (FaultKind::Declined, None);
     }
     let status = word.status.or(match word.name {
         "overloaded_error" | "overloaded" | "engine_overloaded" => Some(529),

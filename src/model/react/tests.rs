@@ -54,6 +54,32 @@ fn one_call_in_every_form_that_models_give_it() {
 }
 
 #[test]
+fn the_last_call_of_a_reply_that_was_cut_off_is_not_believed() {
+    let reply = |text: &str, reason: &str| {
+        let reply = ModelReply { text: text.into(), finish_reason: reason.into(), ..ModelReply::default() };
+        read(reply, true).calls
+    };
+    let text = "Action: look\nAction Input: {\"a\": 1}\nAction: pay";
+    assert_eq!(reply(text, "length"), [call("look", json!({"a": 1})), raw("pay", "{")]);
+    assert_eq!(reply(text, "stop"), [call("look", json!({"a": 1})), call("pay", json!({}))]);
+}
+
+/// What the form adds is counted before the first call, at about four bytes a token.
+#[test]
+fn the_form_is_a_part_of_the_estimate() {
+    let request = history();
+    let plain = request.system.len() + request.tools.iter().map(parts).sum::<usize>();
+    let added = (flatten(&request).system.len() - plain) as u64;
+    let estimate = text::form_tokens(request.tools.len());
+    assert!((added / 5..=added / 3).contains(&estimate), "{estimate} of {added} bytes");
+    assert_eq!(text::form_tokens(0), 0);
+}
+
+fn parts(tool: &ToolDefinition) -> usize {
+    tool.name.len() + tool.description.len() + tool.input_schema.to_string().len()
+}
+
+#[test]
 fn several_calls_stand_in_their_order() {
     let calls = vec![call("a", json!({"x": 1})), call("b", json!({})), call("c", json!({"y": "z"}))];
     let text =

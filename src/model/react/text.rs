@@ -5,7 +5,7 @@
 
 use super::{NO_ACTION, NO_NAME, STOP};
 use crate::{
-    core::{Arguments, Message, ModelRequest, ToolCall, ToolDefinition},
+    core::{Arguments, Message, ModelRequest, ToolCall, ToolDefinition, message::estimate_tokens},
     model::structured::in_words,
 };
 
@@ -27,6 +27,11 @@ Once you know enough, write:
 Thought: what you found out
 Final Answer: the answer, in the language of the task";
 
+/// What stands above the tools.
+const TOOLS: &str = "You can call these tools:";
+/// Tokens of a tool's entry beside its name, description and schema.
+const ENTRY: u64 = 8;
+
 /// What is said where tools were called before and none is on offer any more.
 const NO_TOOLS: &str = "No tool can be called now. Write the answer behind \"Final Answer:\".";
 
@@ -38,6 +43,11 @@ pub(super) fn speaks_react(request: &ModelRequest) -> bool {
         Message::User { .. } => false,
     };
     !request.tools.is_empty() || request.messages.iter().any(asks)
+}
+
+/// About how many tokens the form takes, with so many tools in the list.
+pub(super) fn form_tokens(tools: usize) -> u64 {
+    if tools == 0 { 0 } else { estimate_tokens(FORM) + estimate_tokens(TOOLS) + ENTRY * tools as u64 }
 }
 
 /// The request as the model reads it: no tools, only text.
@@ -63,7 +73,7 @@ fn system(request: &ModelRequest) -> String {
     if request.tools.is_empty() {
         parts.push(NO_TOOLS.to_owned());
     } else {
-        parts.push("You can call these tools:".to_owned());
+        parts.push(TOOLS.to_owned());
         parts.extend(request.tools.iter().map(tool));
         parts.push(FORM.to_owned());
     }

@@ -115,7 +115,7 @@ families! {
     FALLBACK_ACTIVE = "glassbox_model_fallback_active", Kind::Gauge, ["model"], "0 or 1",
         "Whether calls of this model go straight to its fallback now: it is down, or its circuit is not closed.";
     FALLBACK_UNTESTED = "glassbox_model_fallback_untested", Kind::Gauge, ["model"], "0 or 1",
-        "Whether this fallback was not tried with the current tool definitions when the process began.";
+        "Whether this fallback was not tried with the tool definitions of now.";
     COST = "glassbox_cost_usd_total", Kind::Counter, ["model"], "US dollars",
         "What model calls cost, by the prices that are configured; stays at zero for a model without prices.";
     CIRCUIT_STATE = "glassbox_circuit_state", Kind::Gauge, ["kind", "name", "state"], "0 or 1",

@@ -80,8 +80,8 @@ impl Fallbacks {
     }
 
     /// Whether a fallback was not tried with the definitions of now.
-    pub(super) fn untested(&self, model: &str) {
-        self.untested.with_label_values(&[model]).set(1);
+    pub(super) fn untested(&self, model: &str, is_untested: bool) {
+        self.untested.with_label_values(&[model]).set(i64::from(is_untested));
     }
 }
 

@@ -79,12 +79,12 @@ fn every_declared_series_is_born_at_zero() {
     for series in born {
         assert!(text.lines().any(|line| line == series), "{series}");
     }
-    // Two task types of five statuses, three tools of fifteen outcomes, seventeen outcomes of a model.
+    // Two task types of five statuses, three tools of fifteen outcomes, eighteen outcomes of a model.
     let count = |family: &str| text.lines().filter(|line| line.starts_with(&format!("{family}{{"))).count();
     assert_eq!(count("glassbox_sessions_total"), 10);
     assert_eq!(count("glassbox_tool_calls_total"), 45);
-    assert_eq!(count("glassbox_model_calls_total"), 17);
-    assert_eq!(count("gen_ai_client_operation_duration_seconds_count"), 16);
+    assert_eq!(count("glassbox_model_calls_total"), 18);
+    assert_eq!(count("gen_ai_client_operation_duration_seconds_count"), 17);
     assert_eq!(count("gen_ai_client_token_usage_count"), 2);
 }
 
@@ -271,7 +271,7 @@ fn a_primary_is_given_up_while_it_is_down_or_its_circuit_is_not_closed() {
             (r#"glassbox_model_fallbacks_total{cause="rate_limited",model="unknown"}"#, 1.0),
         ],
     );
-    metrics.fallback_untested("backup");
+    metrics.fallback_untested("backup", true);
     check(&metrics, &[(r#"glassbox_model_fallback_untested{model="backup"}"#, 1.0)]);
 }
 

@@ -29,7 +29,7 @@ server:
          glassbox.yaml:12:14: models.bank.timeout: must be a duration such as 500ms, 15s or 10m, not \"15\": \
          name the unit, 15s or 15ms\n\
          glassbox.yaml:14:11: server.listen: must be a loopback address such as 127.0.0.1:8080 while no login is \
-         configured, not \"0.0.0.0:8080\"\n\
+         configured (auth.api_keys or auth.jwt), not \"0.0.0.0:8080\"\n\
          5 mistakes in the configuration"
     );
 }

@@ -1,6 +1,6 @@
 //! A definition that changes behind our back.
 
-use glassbox::core::ToolOutcome;
+use glassbox::{core::ToolOutcome, runtime::Untested};
 use serde_json::json;
 
 use super::{World, server::Fake, shown, told};
@@ -54,5 +54,43 @@ async fn what_is_pinned_is_blocked_at_first_sight_and_can_be_allowed() {
     world.stop().await;
     let world = World::new(&fake.yaml(&format!("{pinned}\non_drift: allow")));
     assert_eq!(told(&world.call("fake_echo", echo).await), (ToolOutcome::Ok, "a"));
+    world.stop().await;
+}
+
+/// The definitions of a server are known only once it has listed them.
+#[tokio::test]
+async fn a_fallback_that_took_the_tools_of_a_server_is_tested_after_a_restart_too() {
+    let fake = Fake::new();
+    let echo = json!({"text": "a"});
+    let gauge = |world: &World| {
+        let series = r#"glassbox_model_fallback_untested{model="backup"} "#;
+        let text = world.runtime.metrics().render();
+        text.lines().find_map(|line| line.strip_prefix(series)).expect("a series").to_owned()
+    };
+    let world = World::new(&fake.yaml("effect: read"));
+    assert_eq!(
+        (world.runtime.untested_fallbacks(), gauge(&world).as_str()),
+        (vec![], "0"),
+        "it has listed nothing yet"
+    );
+    world.call("fake_echo", echo.clone()).await;
+    let untested = world.runtime.untested_fallbacks();
+    assert_eq!(untested, [Untested { agent: "test".into(), model: "backup".into() }]);
+    world.runtime.report_untested();
+    assert_eq!(gauge(&world), "1");
+    world.runtime.check_models().await.expect("recorded");
+    assert_eq!((world.runtime.untested_fallbacks(), gauge(&world).as_str()), (vec![], "0"));
+    let store = world.stop().await;
+
+    let world = World::on(store, &fake.yaml("effect: read"));
+    world.call("fake_echo", echo.clone()).await;
+    world.runtime.report_untested();
+    assert_eq!((world.runtime.untested_fallbacks(), gauge(&world).as_str()), (vec![], "0"));
+    let store = world.stop().await;
+
+    let world = World::on(store, &fake.described("Says it otherwise.", "effect: read"));
+    world.call("fake_echo", echo).await;
+    world.runtime.report_untested();
+    assert_eq!((world.runtime.untested_fallbacks(), gauge(&world).as_str()), (untested, "1"), "others now");
     world.stop().await;
 }

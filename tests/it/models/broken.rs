@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
-use glassbox::{Config, Fault, FaultKind, core::Usage};
+use glassbox::{
+    Config, Fault, FaultKind,
+    core::{ModelReply, Usage},
+};
 use serde_json::{Value, json};
 
 use super::{KEY, Provider, WIRES, Wire, ask, estimated_input, provider::Play};
 
 async fn fault(wire: Wire, stream: bool, play: Play) -> Fault {
     let provider = Provider::playing(play).await;
-    ask(&*wire.model(&provider.url, stream)).await.expect_err("a fault")
+    ask(&*wire.model(&provider.url, stream)).await.and_then(ModelReply::whole).expect_err("a fault")
 }
 
 /// Each status, the kind of fault that it is, and whether the seed's policy tries again.

@@ -204,6 +204,62 @@ async fn a_reply_of_nothing_is_asked_again_once() {
 }
 
 #[tokio::test]
+async fn each_reply_of_nothing_is_asked_again_once() {
+    let plays = |number, _: &Value| match number {
+        0 | 2 => says(Wire::OpenAi, true, ""),
+        1 => asks(Wire::OpenAi, true, "txn_sum", r#"{"category":"taxi","month":"2026-09"}"#),
+        _ => says(Wire::OpenAi, true, "5000"),
+    };
+    let provider = Provider::start(plays).await;
+    let end = bank(Wire::OpenAi, &provider, true).await;
+    assert_eq!((end.status, end.reason, end.steps), (SessionStatus::Done, None, 4), "{end:?}");
+}
+
+/// A reply of this text that ended for this reason, on either wire.
+fn ends(wire: Wire, text: &str, reason: &str) -> Play {
+    let usage = json!({"input_tokens": 100, "output_tokens": 20, "prompt_tokens": 100, "completion_tokens": 20});
+    let body = match wire {
+        Wire::Anthropic => json!({"content": [{"type": "text", "text": text}], "stop_reason": reason, "usage": usage}),
+        Wire::OpenAi => json!({"choices": [{"message": {"content": text}, "finish_reason": reason}], "usage": usage}),
+    };
+    Play::json(200, body)
+}
+
+#[tokio::test]
+async fn an_answer_that_is_cut_off_or_paused_goes_on_where_it_stopped() {
+    for (wire, reason) in [(Wire::Anthropic, "max_tokens"), (Wire::Anthropic, "pause_turn"), (Wire::OpenAi, "length")] {
+        let provider = Provider::start(move |number, _| match number {
+            0 => ends(wire, "Две поез", reason),
+            _ => ends(wire, "дки.", "end_turn"),
+        })
+        .await;
+        let end = bank(wire, &provider, false).await;
+        assert_eq!((end.status, end.steps, end.usage.total()), (SessionStatus::Done, 2, 240), "{end:?}");
+        assert_eq!(end.answer.expect("an answer").expose(), "Две поездки.", "{wire:?} {reason}");
+        let asked = provider.asked();
+        let said: Vec<_> = asked[1].body["messages"].as_array().expect("messages").iter().rev().take(2).collect();
+        assert_eq!((&said[1]["role"], &said[0]["role"]), (&"assistant".into(), &"user".into()));
+        assert!(said[1].to_string().contains("Две поез") && said[0].to_string().contains("repeat nothing"), "{said:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_declines_has_given_no_answer_and_is_not_asked_twice() {
+    let filtered = json!({"error": {"code": "content_filter", "message": "The prompt was filtered."}});
+    for (wire, play) in [
+        (Wire::Anthropic, ends(Wire::Anthropic, "Sure, I", "refusal")),
+        (Wire::Anthropic, ends(Wire::Anthropic, "", "refusal")),
+        (Wire::OpenAi, ends(Wire::OpenAi, "Sure, I", "content_filter")),
+        (Wire::OpenAi, Play::json(400, filtered)),
+    ] {
+        let provider = Provider::playing(play).await;
+        let end = bank(wire, &provider, false).await;
+        assert_eq!((end.status, end.reason), (SessionStatus::Error, Some(EndReason::ModelDeclined)), "{end:?}");
+        assert_eq!((end.answer, provider.asked().len()), (None, 1));
+    }
+}
+
+#[tokio::test]
 async fn a_broken_stream_is_on_the_sessions_bill() {
     let words = [json!({"choices": [{"index": 0, "delta": {"content": "x".repeat(400)}}]})];
     let provider = Provider::playing(Play::events(&words).then_cut()).await;

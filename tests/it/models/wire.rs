@@ -295,6 +295,30 @@ async fn every_stop_reason_of_a_whole_reply_is_passed_on() {
     }
 }
 
+/// A call in the middle of which the limit of output tokens struck must not run with what a
+/// server made of its beginning.
+#[tokio::test]
+async fn the_last_call_of_a_reply_that_was_cut_off_is_not_believed() {
+    let raw = |text: &str| Arguments::Raw(text.into());
+    for (arguments, read_as) in
+        [("", raw("{")), ("{\"a\": 1", raw("{\"a\": 1")), ("{\"a\":1}", Arguments::Json(json!({"a": 1})))]
+    {
+        let message = tool_call(None, Some("c"), Some("pay"), arguments);
+        let mut reply = read(Wire::OpenAi, false, completion(message, "length")).await;
+        settle_ids(&mut reply, 1, &HashSet::new());
+        assert_eq!(reply.calls[0].arguments, read_as, "{arguments:?}");
+    }
+    let content = json!([
+        {"type": "tool_use", "id": "a", "name": "look", "input": {}},
+        {"type": "tool_use", "id": "b", "name": "pay", "input": {"amount": 1}},
+    ]);
+    let message = json!({"content": content, "stop_reason": "max_tokens"});
+    let mut reply = read(Wire::Anthropic, false, Play::json(200, message)).await;
+    settle_ids(&mut reply, 1, &HashSet::new());
+    assert_eq!(reply.calls[0].arguments, Arguments::empty());
+    assert_eq!(reply.calls[1].arguments, raw("{\"amount\":1"));
+}
+
 #[tokio::test]
 async fn text_around_a_call_and_input_that_came_at_once() {
     let events = Play::events(&[
