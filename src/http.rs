@@ -5,30 +5,37 @@
 
 mod auth;
 mod body;
+mod catalogue;
 mod circuits;
 mod confirmations;
+mod connections;
 mod data;
+mod feed;
 mod idempotency;
+mod openapi;
 mod ops;
 mod origin;
 mod problem;
 mod sessions;
+mod stall;
 mod traceparent;
 
 use std::time::Duration;
 
 use axum::{
-    Router,
+    Extension, Router,
     extract::DefaultBodyLimit,
     http::{HeaderName, StatusCode},
     middleware,
-    routing::{delete, get, post},
 };
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 use tower_http::{
     catch_panic::CatchPanicLayer,
     request_id::{MakeRequestId, PropagateRequestIdLayer, RequestId, SetRequestIdLayer},
     timeout::TimeoutLayer,
 };
+use utoipa_axum::{router::OpenApiRouter, routes};
 
 pub use self::auth::new_api_key;
 use crate::{config, runtime::Runtime};
@@ -41,8 +48,14 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub struct Options {
     /// The largest body of a request.
     pub max_body_bytes: usize,
-    /// The longest time that a request may take.
+    /// The longest time that a request may take; streams are not held to it.
     pub request_timeout: Duration,
+    /// How long nothing may move on a connection.
+    pub idle_timeout: Duration,
+    /// How often a stream gives a sign of life.
+    pub heartbeat: Duration,
+    /// Ends all streams and, where the service keeps its connections itself, those too.
+    pub closing: CancellationToken,
     /// Who callers are.
     pub auth: config::Auth,
 }
@@ -53,6 +66,9 @@ impl Options {
         Self {
             max_body_bytes: usize::try_from(config.server.max_body_bytes).unwrap_or(usize::MAX),
             request_timeout: config.server.request_timeout,
+            idle_timeout: config.server.idle_timeout,
+            heartbeat: config.server.heartbeat,
+            closing: CancellationToken::new(),
             auth: config.auth.clone(),
         }
     }
@@ -65,7 +81,13 @@ struct Api {
     options: Options,
 }
 
-/// The whole API.
+/// Serves the API on a listener until `options.closing`, each connection under its bounds in time.
+pub async fn serve(listener: TcpListener, runtime: Runtime, options: Options) {
+    let (idle, closing) = (options.idle_timeout, options.closing.clone());
+    connections::serve(listener, app(runtime, options), idle, closing).await;
+}
+
+/// The whole API. No header lets pages of other sites read an answer (CORS).
 pub fn app(runtime: Runtime, options: Options) -> Router {
     let limit = DefaultBodyLimit::max(options.max_body_bytes);
     let timeout = TimeoutLayer::with_status_code(StatusCode::REQUEST_TIMEOUT, options.request_timeout);
@@ -73,20 +95,8 @@ pub fn app(runtime: Runtime, options: Options) -> Router {
     // Without a login, where a request comes from is all that can be asked. A credential is never
     // sent along by a browser of itself, so with one there is nothing to guard against.
     let guarded = !gate.has_login();
-    let routes = Router::new()
-        .route("/v1/sessions", post(sessions::create).get(sessions::list))
-        .route("/v1/sessions/{id}", get(sessions::show).delete(data::erase_session))
-        .route("/v1/sessions/{id}/journal", get(sessions::journal))
-        .route("/v1/sessions/{id}/cancel", post(sessions::cancel))
-        .route("/v1/sessions/{id}/confirmations/{call_id}", post(confirmations::decide))
-        .route("/v1/confirmations", get(confirmations::list))
-        .route("/v1/principals/{id}", delete(data::erase_principal))
-        .route("/v1/principals/{id}/export", get(data::export_principal))
-        .route("/v1/circuits", get(circuits::list))
-        .route("/v1/circuits/{kind}/{name}", post(circuits::switch))
-        .route("/metrics", get(ops::metrics))
-        .route("/healthz", get(ops::healthz))
-        .route("/readyz", get(ops::readyz));
+    let (routes, document) = documented().split_for_parts();
+    let routes = routes.layer(Extension(openapi::Document::of(document)));
     // From the inside out: limits, who asks, panics, where it comes from, then every error gets its form and its name.
     let routes = routes
         .layer(limit)
@@ -99,6 +109,28 @@ pub fn app(runtime: Runtime, options: Options) -> Router {
         .layer(PropagateRequestIdLayer::new(REQUEST_ID))
         .layer(SetRequestIdLayer::new(REQUEST_ID, NewRequestId(runtime.clone())))
         .with_state(Api { runtime, options })
+}
+
+/// All routes with their documents; there is no other way to add one.
+fn documented() -> OpenApiRouter<Api> {
+    OpenApiRouter::with_openapi(openapi::frame())
+        .routes(routes!(sessions::create, sessions::list))
+        .routes(routes!(sessions::show, data::erase_session))
+        .routes(routes!(feed::events))
+        .routes(routes!(sessions::journal))
+        .routes(routes!(sessions::cancel))
+        .routes(routes!(confirmations::decide))
+        .routes(routes!(confirmations::list))
+        .routes(routes!(data::erase_principal))
+        .routes(routes!(data::export_principal))
+        .routes(routes!(catalogue::agents))
+        .routes(routes!(catalogue::tools))
+        .routes(routes!(circuits::list))
+        .routes(routes!(circuits::switch))
+        .routes(routes!(ops::metrics))
+        .routes(routes!(ops::healthz))
+        .routes(routes!(ops::readyz))
+        .routes(routes!(openapi::document))
 }
 
 /// Names requests that come without a name.

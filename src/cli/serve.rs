@@ -40,9 +40,8 @@ pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> 
         .with_context(|| format!("cannot listen on {}", config.server.listen))?;
     announce(listener.local_addr()?, config.auth.login.is_some());
     let closing = CancellationToken::new();
-    let app = http::app(runtime.clone(), http::Options::of(&config));
-    let server = axum::serve(listener, app).with_graceful_shutdown(closing.clone().cancelled_owned());
-    let server = spawn(server.into_future());
+    let options = http::Options { closing: closing.clone(), ..http::Options::of(&config) };
+    let server = spawn(http::serve(listener, runtime.clone(), options));
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}

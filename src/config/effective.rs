@@ -187,6 +187,8 @@ fn server(server: &Server) -> Value {
         "listen": server.listen.to_string(),
         "max_body_bytes": write_bytes(server.max_body_bytes),
         "request_timeout": write_duration(server.request_timeout),
+        "idle_timeout": write_duration(server.idle_timeout),
+        "heartbeat": write_duration(server.heartbeat),
         "grace_period": write_duration(server.grace_period),
         "max_sessions": server.max_sessions,
         "lease": write_duration(server.lease),

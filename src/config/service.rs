@@ -44,6 +44,11 @@ pub struct Server {
     pub max_body_bytes: u64,
     /// The longest time that a request may wait for its answer; streams are not held to it.
     pub request_timeout: Duration,
+    /// How long nothing may move on a connection: the head of a request does not come to its
+    /// end, or the other side takes nothing of an answer.
+    pub idle_timeout: Duration,
+    /// How often a stream of events gives a sign of life.
+    pub heartbeat: Duration,
     /// How long a stop waits for sessions to reach a step boundary.
     pub grace_period: Duration,
     /// Sessions that run at the same time.
@@ -104,6 +109,8 @@ pub(super) fn read_server(section: &Section<'_>, login: bool) -> Server {
             .unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8080))),
         max_body_bytes: max_body.unwrap_or(1 << 20),
         request_timeout: section.get("request_timeout", long()).unwrap_or(Duration::from_secs(60)),
+        idle_timeout: section.get("idle_timeout", long()).unwrap_or(Duration::from_secs(30)),
+        heartbeat: section.get("heartbeat", long()).unwrap_or(Duration::from_secs(15)),
         grace_period: section.get("grace_period", long()).unwrap_or(Duration::from_secs(25)),
         lease: section.get("lease", scalar::duration(second, day)).unwrap_or(Duration::from_secs(15)),
         max_sessions: section.get("max_sessions", scalar::whole(1..=1_000_000)).unwrap_or(1000),

@@ -121,6 +121,18 @@ impl Tool {
 }
 
 impl Kind {
+    /// The word for it; that of a declared tool is its key in the configuration.
+    pub const fn label(&self) -> &'static str {
+        match self {
+            Self::Builtin(_) => "builtin",
+            Self::Declared(declared) => match declared.means {
+                Means::Http(_) => "http",
+                Means::Sql(_) => "sql",
+                Means::Command(_) => "command",
+            },
+        }
+    }
+
     const fn effect(&self) -> Effect {
         match self {
             Self::Builtin(Builtin::TxnSum) => Effect::Read,

@@ -3,11 +3,12 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::{sensitive::Sensitive, time::Timestamp};
 
 /// What a circuit breaker guards.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CircuitKind {
     /// One tool.
@@ -19,7 +20,7 @@ pub enum CircuitKind {
 }
 
 /// One circuit breaker, as people name it: `tool/txn_sum`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 pub struct CircuitId {
     /// What it guards.
     pub kind: CircuitKind,
@@ -28,7 +29,7 @@ pub struct CircuitId {
 }
 
 /// How a circuit breaker stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CircuitState {
     /// Attempts go through and are counted.

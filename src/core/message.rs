@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use utoipa::ToSchema;
 
 use super::spec::ToolDefinition;
 
@@ -111,7 +112,7 @@ pub struct ModelReply {
 }
 
 /// Tokens of model calls. The parts are subsets of `input` and `output`, never added to them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Usage {
     /// Input tokens, those from a cache included.

@@ -7,6 +7,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use utoipa::ToSchema;
 
 use super::{circuit::CircuitId, principal::Principal};
 
@@ -27,7 +28,7 @@ pub struct ToolDefinition {
 }
 
 /// What a call of a tool changes, which decides about retry, resume and intent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
     /// Changes nothing.
@@ -51,7 +52,7 @@ impl Effect {
 }
 
 /// When a person must agree to a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Confirm {
     /// Runs without asking.

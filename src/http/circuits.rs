@@ -8,8 +8,8 @@ use axum::{
     extract::{Path, State, rejection::BytesRejection},
     http::StatusCode,
 };
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::{
     Api,
@@ -28,29 +28,59 @@ use crate::{
 /// The longest time that a switch can be set for; without a time it stays until it is reset.
 const LONGEST: Duration = Duration::from_secs(30 * 86_400);
 
-/// The body of `POST /v1/circuits/{kind}/{name}`.
-#[derive(Deserialize, Debug)]
+/// What an operator does with a circuit breaker.
+#[derive(Deserialize, ToSchema, Debug)]
 #[serde(deny_unknown_fields)]
+#[schema(as = Switch, example = json!({"action": "force_open", "for": "10m"}))]
 struct Asked {
+    /// How it is held, or that it begins anew.
     action: Action,
+    /// For how long, up to 720h; until it is reset, if left out. Not with `reset`.
     #[serde(default, rename = "for")]
     hold: Option<String>,
 }
 
-#[derive(Deserialize, Debug, Clone, Copy)]
+/// How a circuit breaker is held, or that it begins anew.
+#[derive(Deserialize, ToSchema, Debug, Clone, Copy)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = SwitchAction)]
 enum Action {
     ForceOpen,
     ForceClosed,
     Reset,
 }
 
-/// `GET /v1/circuits`: all of them, by kind and name.
-pub(super) async fn list(State(api): State<Api>) -> Json<Value> {
-    Json(json!({ "circuits": api.runtime.circuits().standings() }))
+/// All circuit breakers, by kind and name.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Circuits {
+    circuits: Vec<Standing>,
 }
 
-/// `POST /v1/circuits/{kind}/{name}`: answers with how it stands then, once the journal has it.
+/// How the circuit breakers stand
+#[utoipa::path(
+    get, path = "/v1/circuits", tag = "circuits", operation_id = "list_circuits",
+    responses((status = 200, description = "All of them", body = Circuits))
+)]
+pub(super) async fn list(State(api): State<Api>) -> Json<Circuits> {
+    Json(Circuits { circuits: api.runtime.circuits().standings() })
+}
+
+/// Hold a circuit breaker, or let it begin anew
+///
+/// For operators. Answers with how it stands then, once that is kept.
+#[utoipa::path(
+    post, path = "/v1/circuits/{kind}/{name}", tag = "circuits", operation_id = "switch_circuit",
+    params(
+        ("kind" = CircuitKind, Path, description = "What it guards"),
+        ("name" = String, Path, description = "The name of that", example = "txn_sum"),
+    ),
+    request_body(content = Asked, content_type = "application/json"),
+    responses(
+        (status = 200, description = "How it stands now", body = Standing),
+        (status = 403, description = "The caller is no operator"),
+        (status = 404, description = "There is no such circuit breaker"),
+    )
+)]
 pub(super) async fn switch(
     State(api): State<Api>,
     caller: Caller,

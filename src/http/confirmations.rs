@@ -6,8 +6,8 @@ use axum::{
     extract::{Path, State, rejection::BytesRejection},
     http::StatusCode,
 };
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::{
     Api,
@@ -20,42 +20,96 @@ use crate::{
     config::Approvers,
     core::{
         BlobHash, SessionId, SessionStatus, StreamId,
-        fact::SessionSummary,
+        fact::{Decision, SessionSummary},
         port::{SessionFilter, StoreError},
     },
     machine,
     runtime::NotDecided,
-    session::{Objection, Say, SessionReport},
+    session::{Objection, PendingConfirmation, Say, SessionReport},
 };
 
 /// Sessions whose calls are listed at the most.
 const LISTED: usize = 1000;
 
-/// The body of a decision.
-#[derive(Deserialize, Debug)]
+/// A person's word on a call.
+#[derive(Deserialize, ToSchema, Debug)]
 #[serde(deny_unknown_fields)]
+#[schema(example = json!({"decision": "approve"}))]
 struct Decide {
+    /// Whether it may run.
     decision: Word,
+    /// Why; the model reads it where the call is denied.
     #[serde(default)]
     comment: Option<String>,
+    /// The hash of the arguments that were shown; another one is refused.
     #[serde(default)]
+    #[schema(value_type = Option<String>, pattern = "^sha256:[0-9a-f]{64}$")]
     arguments_hash: Option<BlobHash>,
 }
 
-#[derive(Deserialize, Debug, Clone, Copy, PartialEq)]
+/// Yes or no.
+#[derive(Deserialize, ToSchema, Debug, Clone, Copy, PartialEq)]
 #[serde(rename_all = "snake_case")]
 enum Word {
     Approve,
     Deny,
 }
 
-/// `POST /v1/sessions/{id}/confirmations/{call_id}`
+/// What was decided.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Decided {
+    /// The session.
+    #[schema(value_type = String)]
+    session_id: SessionId,
+    /// The call.
+    call_id: String,
+    /// What was decided.
+    #[schema(value_type = String)]
+    decision: Decision,
+    /// When, RFC 3339.
+    #[schema(format = DateTime)]
+    decided_at: String,
+}
+
+/// Calls that wait for a person.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Confirmations {
+    confirmations: Vec<Pending>,
+}
+
+/// A call that waits for a person, and its session.
+#[derive(Serialize, ToSchema)]
+struct Pending {
+    #[serde(flatten)]
+    call: PendingConfirmation,
+    /// The session.
+    #[schema(value_type = String)]
+    session_id: SessionId,
+}
+
+/// Decide on a call
+///
+/// What runs after a yes is byte for byte what was shown.
+#[utoipa::path(
+    post, path = "/v1/sessions/{id}/confirmations/{call_id}", tag = "confirmations", operation_id = "decide_confirmation",
+    params(
+        ("id" = String, Path, description = "The session", example = "sess_00112233445566778899aabbccddeeff"),
+        ("call_id" = String, Path, description = "The call", example = "call_1"),
+    ),
+    request_body(content = Decide, content_type = "application/json"),
+    responses(
+        (status = 200, description = "Decided; asking again with the same word changes nothing", body = Decided),
+        (status = 403, description = "Others decide on this"),
+        (status = 404, description = "There is no such session, or no such call in it"),
+        (status = 409, description = "It is decided otherwise, too late, or not about these arguments"),
+    )
+)]
 pub(super) async fn decide(
     State(api): State<Api>,
     caller: Caller,
     Path((id, call_id)): Path<(String, String)>,
     body: Result<Bytes, BytesRejection>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<Decided>, Problem> {
     let right = "the body must be a JSON object with a decision, approve or deny";
     let decide: Decide = object(&whole(body)?, right)?;
     let session: SessionId = id.parse().map_err(|_| Problem::no_session(&id))?;
@@ -68,17 +122,23 @@ pub(super) async fn decide(
         arguments_hash: decide.arguments_hash,
     };
     let decided = api.runtime.decide(session, say).await.map_err(refusal)?.decided;
-    Ok(Json(json!({
-        "session_id": session,
-        "call_id": decided.call_id,
-        "decision": decided.decision,
-        "decided_at": decided.at.to_string(),
-    })))
+    Ok(Json(Decided {
+        session_id: session,
+        call_id: decided.call_id,
+        decision: decided.decision,
+        decided_at: decided.at.to_string(),
+    }))
 }
 
-/// `GET /v1/confirmations`: what waits in sessions that the caller may see or decide on, the newest
-/// session first. Of the sessions of others it shows the calls that wait and nothing else.
-pub(super) async fn list(State(api): State<Api>, caller: Caller) -> Result<Json<Value>, Problem> {
+/// Calls that wait for a person
+///
+/// Those of sessions that the caller may see or decide on, of the newest session first. Of the
+/// sessions of others it shows the calls that wait and nothing else.
+#[utoipa::path(
+    get, path = "/v1/confirmations", tag = "confirmations", operation_id = "list_confirmations",
+    responses((status = 200, description = "All of them", body = Confirmations))
+)]
+pub(super) async fn list(State(api): State<Api>, caller: Caller) -> Result<Json<Confirmations>, Problem> {
     let approves = caller.is_approver() && api.options.auth.approvers != Approvers::Owner;
     let filter = SessionFilter {
         principal: (!approves && !caller.is_operator()).then(|| caller.id().to_owned()),
@@ -90,8 +150,7 @@ pub(super) async fn list(State(api): State<Api>, caller: Caller) -> Result<Json<
         let rows = store.sessions(&filter)?;
         rows.iter().map(|row| pending(store, row)).collect::<Result<Vec<_>, StoreError>>()
     });
-    let confirmations: Vec<Value> = waiting.await?.into_iter().flatten().collect();
-    Ok(Json(json!({ "confirmations": confirmations })))
+    Ok(Json(Confirmations { confirmations: waiting.await?.into_iter().flatten().collect() }))
 }
 
 /// Whether the caller may decide on this call. Whoever may neither see the session nor decide on it
@@ -130,15 +189,10 @@ async fn was_asked(api: &Api, session: SessionId, call_id: String) -> Result<boo
     Ok(machine::State::fold(&entries).confirmation(&call_id).is_some())
 }
 
-fn pending(store: &dyn crate::core::Store, row: &SessionSummary) -> Result<Vec<Value>, StoreError> {
+fn pending(store: &dyn crate::core::Store, row: &SessionSummary) -> Result<Vec<Pending>, StoreError> {
     let report = SessionReport::of(&store.load(StreamId::Session(row.id))?);
     let pending = report.map(|report| report.pending_confirmations).unwrap_or_default();
-    Ok(pending.into_iter().map(|call| with_session(row.id, json!(call))).collect())
-}
-
-fn with_session(id: SessionId, mut call: Value) -> Value {
-    call["session_id"] = json!(id);
-    call
+    Ok(pending.into_iter().map(|call| Pending { call, session_id: row.id }).collect())
 }
 
 fn refusal(why: NotDecided) -> Problem {

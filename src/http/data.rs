@@ -11,8 +11,9 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use futures_util::stream;
-use serde_json::{Value, json};
+use serde::Serialize;
 use tokio::sync::mpsc;
+use utoipa::ToSchema;
 
 use super::{
     Api,
@@ -33,7 +34,25 @@ const AHEAD: usize = 4;
 /// Bytes of a piece from which it is sent.
 const PIECE: usize = 32 * 1024;
 
-/// `DELETE /v1/sessions/{id}`: 204; 409 while somebody drives it.
+/// What is gone.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Erased {
+    /// How many sessions.
+    erased: u64,
+}
+
+/// Erase a session
+///
+/// For good, from the store and its files.
+#[utoipa::path(
+    delete, path = "/v1/sessions/{id}", tag = "data", operation_id = "erase_session",
+    params(("id" = String, Path, description = "The session", example = "sess_00112233445566778899aabbccddeeff")),
+    responses(
+        (status = 204, description = "It is gone"),
+        (status = 404, description = "There is no such session"),
+        (status = 409, description = "It runs"),
+    )
+)]
 pub(super) async fn erase_session(
     State(api): State<Api>,
     caller: Caller,
@@ -50,25 +69,46 @@ pub(super) async fn erase_session(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// `DELETE /v1/principals/{id}`: erases all sessions of the principal; 409 with their ids where
-/// some of them run, and then all others are gone.
+/// Erase all sessions of a principal
+///
+/// For the principal itself and for operators. Where some of them run, all others are gone, and
+/// `running` of the problem lists those.
+#[utoipa::path(
+    delete, path = "/v1/principals/{id}", tag = "data", operation_id = "erase_principal",
+    params(("id" = String, Path, description = "The principal", example = "C-001")),
+    responses(
+        (status = 200, description = "They are gone", body = Erased),
+        (status = 403, description = "The caller is neither the principal nor an operator"),
+        (status = 409, description = "Some of them run"),
+    )
+)]
 pub(super) async fn erase_principal(
     State(api): State<Api>,
     caller: Caller,
     Path(principal): Path<String>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<Erased>, Problem> {
     allow(&caller, &principal)?;
     let ids = read(&api, move |store| all_ids(store, Some(&principal))).await?;
     let Erasure { erased, held } = erase(&api, ids).await?;
     if held.is_empty() {
-        return Ok(Json(json!({ "erased": erased })));
+        return Ok(Json(Erased { erased }));
     }
     let running: Vec<_> = held.iter().map(|held| held.session.to_string()).collect();
     let problem = Problem::new(StatusCode::CONFLICT, "some sessions run; cancel them and ask again after their end");
     Err(problem.with("erased", erased).with("running", running))
 }
 
-/// `GET /v1/principals/{id}/export`: all sessions of the principal as JSON lines.
+/// Export all sessions of a principal
+///
+/// One JSON value a line: a header for each session, its facts, the texts that they name.
+#[utoipa::path(
+    get, path = "/v1/principals/{id}/export", tag = "data", operation_id = "export_principal",
+    params(("id" = String, Path, description = "The principal", example = "C-001")),
+    responses(
+        (status = 200, description = "All of them", body = String, content_type = "application/x-ndjson"),
+        (status = 403, description = "The caller is neither the principal nor an operator"),
+    )
+)]
 pub(super) async fn export_principal(
     State(api): State<Api>,
     caller: Caller,

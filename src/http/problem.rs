@@ -5,14 +5,16 @@ use axum::{
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
+use serde::Serialize;
 use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
 
 use crate::{
     core::port::StoreError,
     runtime::{NotResumed, Refused},
 };
 
-const PROBLEM_JSON: &str = "application/problem+json";
+pub(super) const PROBLEM_JSON: &str = "application/problem+json";
 
 /// One error, ready to be answered.
 #[derive(Clone, Debug)]
@@ -21,6 +23,27 @@ pub(super) struct Problem {
     detail: String,
     more: Map<String, Value>,
     retry_after: Option<u32>,
+}
+
+/// What an error looks like (RFC 9457). Some have further members, such as `declared`, the names
+/// that could have been asked for.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Problem, example = json!({
+    "type": "about:blank", "title": "Not Found", "status": 404, "detail": "there is no session \"sess_1\""
+}))]
+pub(super) struct Members {
+    /// Always `about:blank`: the status says which kind it is.
+    #[serde(rename = "type")]
+    kind: &'static str,
+    /// The name of the status.
+    title: &'static str,
+    /// The status of the answer.
+    status: u16,
+    /// What was wrong, where, and what would be right.
+    detail: String,
+    #[serde(flatten)]
+    #[schema(ignore)]
+    more: Map<String, Value>,
 }
 
 impl Problem {
@@ -101,15 +124,13 @@ impl From<StoreError> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let mut body = json!({
-            "type": "about:blank",
-            "title": self.status.canonical_reason().unwrap_or("Error"),
-            "status": self.status.as_u16(),
-            "detail": self.detail,
+        let body = json!(Members {
+            kind: "about:blank",
+            title: self.status.canonical_reason().unwrap_or("Error"),
+            status: self.status.as_u16(),
+            detail: self.detail,
+            more: self.more,
         });
-        if let Value::Object(members) = &mut body {
-            members.extend(self.more);
-        }
         let headers = [(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON))];
         let mut response = (self.status, headers, body.to_string()).into_response();
         if let Some(seconds) = self.retry_after {

@@ -11,6 +11,7 @@ use std::{
 
 use serde::Serialize;
 use tokio::sync::Notify;
+use utoipa::ToSchema;
 
 use crate::{
     core::{
@@ -46,7 +47,8 @@ pub enum Act {
 }
 
 /// How a circuit breaker stands, for people.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+#[schema(as = Circuit)]
 pub struct Standing {
     /// Which one.
     #[serde(flatten)]
@@ -56,9 +58,11 @@ pub struct Standing {
     /// Whether an operator holds it there.
     pub forced: bool,
     /// The operator who does.
+    #[schema(value_type = Option<String>)]
     pub by: Option<Sensitive<String>>,
     /// Until when it stays, if nothing else moves it.
     #[serde(serialize_with = "as_rfc_3339")]
+    #[schema(value_type = Option<String>, format = DateTime)]
     pub until: Option<Timestamp>,
     /// Failures among what is counted.
     pub failures: u64,

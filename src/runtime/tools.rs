@@ -1,8 +1,8 @@
 //! Builds tools from the configuration: built-in ones, and those that it declares.
 
-use std::{path::Path, sync::Arc};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
-use super::{OwnTool, Setup};
+use super::{OwnTool, Runtime, Setup};
 use crate::{
     config::{self, Builtin, Config, Declared, Kind, Means},
     core::{Tool, ToolSpec},
@@ -53,6 +53,31 @@ struct Builder<'a> {
     setup: &'a Setup,
     bank: Bank,
     http: Shared,
+}
+
+/// What is behind the tools, for people.
+pub(super) struct Kinds {
+    configured: BTreeMap<String, &'static str>,
+    /// How the names of servers' tools begin.
+    prefixes: Vec<String>,
+}
+
+impl Kinds {
+    pub(super) fn of(config: &Config) -> Self {
+        let configured = config.tools.iter().map(|(name, tool)| (name.clone(), tool.kind.label()));
+        let prefixes = config.mcp_servers.values().map(|server| server.prefix.clone());
+        Self { configured: configured.collect(), prefixes: prefixes.collect() }
+    }
+}
+
+impl Runtime {
+    /// What is behind a tool: the kind in its configuration, `mcp`, or `own` where the program
+    /// brought it along.
+    pub fn tool_kind(&self, name: &str) -> &'static str {
+        let kinds = &self.inner.kinds;
+        let remote = || kinds.prefixes.iter().any(|prefix| name.starts_with(prefix)).then_some("mcp");
+        kinds.configured.get(name).copied().or_else(remote).unwrap_or("own")
+    }
 }
 
 /// The tools that are there whatever any server lists: those of the configuration, then those of

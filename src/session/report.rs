@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use serde_json::{Map, Value};
+use utoipa::ToSchema;
 
 use crate::{
     core::{
@@ -12,7 +13,7 @@ use crate::{
 };
 
 /// A call that waits for a person.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct PendingConfirmation {
     /// The call.
     pub call_id: String,
@@ -21,10 +22,13 @@ pub struct PendingConfirmation {
     /// What it would be called with.
     pub arguments: Value,
     /// The hash of that, to be given back with the decision.
+    #[schema(value_type = String, pattern = "^sha256:[0-9a-f]{64}$")]
     pub arguments_hash: BlobHash,
     /// When it was asked, RFC 3339.
+    #[schema(format = DateTime)]
     pub requested_at: String,
     /// When it can no longer be agreed to, RFC 3339.
+    #[schema(format = DateTime)]
     pub expires_at: String,
 }
 
@@ -47,11 +51,13 @@ impl PendingConfirmation {
 }
 
 /// What is known of a session.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct SessionReport {
     /// The session.
+    #[schema(value_type = String, pattern = "^sess_[0-9a-f]{32}$", example = "sess_00112233445566778899aabbccddeeff")]
     pub session_id: SessionId,
     /// Its trace.
+    #[schema(value_type = String, pattern = "^[0-9a-f]{32}$")]
     pub trace_id: TraceId,
     /// The configured agent.
     pub agent: String,
@@ -82,12 +88,15 @@ pub struct SessionReport {
     /// Tools called, in the order of their first call.
     pub tools_called: Vec<String>,
     /// When it began, RFC 3339.
+    #[schema(format = DateTime)]
     pub started_at: String,
     /// When it ended, RFC 3339.
+    #[schema(format = DateTime)]
     pub finished_at: Option<String>,
     /// Active time in milliseconds.
     pub active_ms: u64,
     /// What the caller sent along.
+    #[schema(value_type = Object)]
     pub metadata: Map<String, Value>,
     /// Whose it is; not shown.
     #[serde(skip)]
@@ -95,9 +104,10 @@ pub struct SessionReport {
 }
 
 /// A session as one of a list.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct SessionRow {
     /// The session.
+    #[schema(value_type = String, pattern = "^sess_[0-9a-f]{32}$", example = "sess_00112233445566778899aabbccddeeff")]
     pub session_id: SessionId,
     /// The configured agent.
     pub agent: String,
@@ -108,8 +118,10 @@ pub struct SessionRow {
     /// What refines the status.
     pub reason: Option<EndReason>,
     /// When it began, RFC 3339.
+    #[schema(format = DateTime)]
     pub started_at: String,
     /// When its last fact was recorded, RFC 3339.
+    #[schema(format = DateTime)]
     pub updated_at: String,
     /// Steps that have their reply.
     pub total_steps: u32,

@@ -325,6 +325,13 @@ impl Client {
         answer.json()
     }
 
+    /// Runs a session of this agent to its end and gives its report.
+    pub fn run_as(&self, agent: &str, task: &str) -> Value {
+        let answer = self.post("/v1/sessions?wait=15s", &serde_json::json!({"agent": agent, "task": task}).to_string());
+        assert_eq!(answer.status, 200, "{answer:?}");
+        answer.json()
+    }
+
     /// Asks again until the answer is as wanted, and not so often that asking is a load.
     pub fn get_until(&self, path: &str, wanted: impl Fn(&Answer) -> bool) -> Answer {
         let mut last = None;
