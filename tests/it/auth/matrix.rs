@@ -22,6 +22,9 @@ const TABLE: &[(&str, &str, &str, &str, [u16; 5])] = &[
     ("GET", "/v1/sessions/{id}/journal", "", "", [401, 200, 404, 404, 200]),
     ("POST", "/v1/sessions/{id}/cancel", "", "", [401, 202, 404, 404, 202]),
     ("POST", "/v1/sessions/{id}/confirmations/{call_id}", "", r#"{"decision": "deny"}"#, [401, 200, 404, 200, 403]),
+    ("GET", "/v1/agents", "", "", [401, 200, 200, 200, 200]),
+    ("GET", "/v1/tools", "", "", [401, 200, 200, 200, 200]),
+    ("GET", "/openapi.json", "", "", [401, 200, 200, 200, 200]),
     ("GET", "/v1/confirmations", "", "", [401, 200, 200, 200, 200]),
     ("GET", "/v1/principals/{id}/export", "", "", [401, 200, 403, 403, 200]),
     ("GET", "/v1/circuits", "", "", [401, 200, 200, 200, 200]),
@@ -30,6 +33,9 @@ const TABLE: &[(&str, &str, &str, &str, [u16; 5])] = &[
     // Last: it erases what the others began.
     ("DELETE", "/v1/principals/{id}", "", "", [401, 200, 403, 403, 200]),
 ];
+
+/// The one route that is tried by itself.
+const EVENTS: &str = "/v1/sessions/{id}/events";
 
 #[test]
 fn every_route_answers_each_caller_as_the_table_says() {
@@ -65,11 +71,34 @@ fn settle(client: &Client) {
 
 #[test]
 fn the_table_has_every_route() {
-    let source = include_str!("../../../src/http.rs");
-    let routes: Vec<_> = source.split(".route(\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    let home = bank("");
+    let server = home.serve();
+    let document = ask(&server, Some("owner"), "GET", "/openapi.json", "").json();
+    let paths = document["paths"].as_object().unwrap();
+    let methods = |item: &serde_json::Value| item.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let routes: Vec<_> = paths.iter().flat_map(|(path, item)| methods(item).into_iter().map(move |it| (it, path))).collect();
     assert!(routes.len() > 10, "{routes:?}");
-    let missing: Vec<_> = routes.iter().filter(|route| !TABLE.iter().any(|row| row.1 == **route)).collect();
+    let is_known = |(method, path): &(String, &String)| {
+        *path == EVENTS || TABLE.iter().any(|row| row.0.eq_ignore_ascii_case(method) && row.1 == *path)
+    };
+    let missing: Vec<_> = routes.into_iter().filter(|route| !is_known(route)).collect();
     assert!(missing.is_empty(), "who may ask for {missing:?}?");
+}
+
+/// A stream has no end while its session waits, so those who get one are not in the table.
+#[test]
+fn events_are_streamed_to_whoever_may_see_the_session() {
+    let home = bank("");
+    let server = home.serve();
+    let session = waiting(&server);
+    let path = EVENTS.replace("{id}", &session);
+    let refused = [None, Some("other"), Some("approver")].map(|who| ask(&server, who, "GET", &path, "").status);
+    assert_eq!(refused, [401, 404, 404]);
+    assert_eq!(ask(&server, Some("owner"), "POST", &format!("/v1/sessions/{session}/cancel"), "").status, 202);
+    let ended = |answer: &crate::process::Answer| answer.json()["status"] == "cancelled";
+    assert!((0..4000).any(|_| ended(&ask(&server, Some("owner"), "GET", &format!("/v1/sessions/{session}"), ""))));
+    let served = [Some("owner"), Some("operator")].map(|who| ask(&server, who, "GET", &path, "").status);
+    assert_eq!(served, [200, 200]);
 }
 
 #[test]
