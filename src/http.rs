@@ -19,6 +19,7 @@ mod problem;
 mod sessions;
 mod stall;
 mod traceparent;
+mod wait;
 
 use std::time::Duration;
 

@@ -3,19 +3,21 @@
 //! They stand here so that `journal` and `policy` can name them without knowing who implements
 //! them. Implementations know nothing of metrics, spans, retries, sessions or each other.
 
+mod write;
+
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use serde_json::Value;
 
+pub use self::write::{Blob, SessionFilter, Write};
 use super::{
     fact::{CountedBy, Entry, ModelInfo, SessionSummary},
     fault::Fault,
     id::{BlobHash, ProcessId, SessionId, SpanId, StreamId, TraceId},
-    lease::{LeaseEpoch, Leases, Taking},
+    lease::Leases,
     message::{ModelReply, ModelRequest},
     once::BegunOnce,
-    outcome::SessionStatus,
     principal::Principal,
     spec::ToolSpec,
     time::Timestamp,
@@ -240,70 +242,6 @@ pub trait JournalWatch: Send + Sync {
 
     /// Facts that wait for their commit.
     fn queued(&self, depth: usize);
-}
-
-/// Text kept once under its hash.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Blob {
-    /// SHA-256 of the bytes.
-    pub hash: BlobHash,
-    /// The bytes.
-    pub bytes: Arc<[u8]>,
-}
-
-/// Facts of one stream, and the blobs that they name, that belong together.
-#[derive(Clone, Debug)]
-pub struct Write {
-    /// Whose journal.
-    pub stream: StreamId,
-    /// Its next entries, in order.
-    pub entries: Vec<Arc<Entry>>,
-    /// Blobs that the entries name.
-    pub blobs: Vec<Blob>,
-    /// The holding of the session that this write relies on; where the session has changed
-    /// hands since, the write is refused. Nothing where no lease is asked for.
-    pub lease: Option<LeaseEpoch>,
-    /// Takes a session that begins with this write, under the first epoch, in the same
-    /// transaction.
-    pub take: Option<Taking>,
-}
-
-impl Write {
-    /// A write that relies on no lease.
-    pub const fn new(stream: StreamId, entries: Vec<Arc<Entry>>, blobs: Vec<Blob>) -> Self {
-        Self { stream, entries, blobs, lease: None, take: None }
-    }
-
-    /// Makes the write rely on a holding of the session.
-    #[must_use]
-    pub const fn under(mut self, lease: LeaseEpoch) -> Self {
-        self.lease = Some(lease);
-        self
-    }
-
-    /// Makes the write take the session that it begins.
-    #[must_use]
-    pub const fn taking(mut self, take: Taking) -> Self {
-        self.take = Some(take);
-        self
-    }
-}
-
-/// Which sessions a list shows, newest first.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SessionFilter {
-    /// Only this owner's.
-    pub principal: Option<String>,
-    /// Only of this conversation.
-    pub conversation: Option<String>,
-    /// Only of this agent.
-    pub agent: Option<String>,
-    /// Only with this status.
-    pub status: Option<SessionStatus>,
-    /// Only those that began before this session, for the next page.
-    pub before: Option<SessionId>,
-    /// At the most; 0 means 100.
-    pub limit: usize,
 }
 
 /// Where journals are kept. Calls block; whoever is on an async thread moves them off it.

@@ -1,7 +1,5 @@
 //! `/v1/sessions`: begin, list, look at, stop.
 
-use std::time::Duration;
-
 use axum::{
     Json,
     body::Bytes,
@@ -22,7 +20,7 @@ use super::{
     body::{object, whole},
     feed, idempotency,
     problem::Problem,
-    traceparent,
+    traceparent, wait,
 };
 use crate::{
     core::{
@@ -167,7 +165,7 @@ pub(super) async fn create(
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Problem> {
-    let wait = asked(query)?.wait.as_deref().map(parse_wait).transpose()?;
+    let wait = asked(query)?.wait.as_deref().map(wait::parse).transpose()?;
     let streams = feed::is_wanted(&headers);
     if streams && wait.is_some() {
         let detail = "a stream is not waited for: leave out wait, or ask for application/json";
@@ -366,36 +364,4 @@ pub(super) async fn read<T: Send + 'static>(
 /// The query of a request; a wrong one says which parameter and why.
 fn asked<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Problem> {
     query.map(|Query(query)| query).map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))
-}
-
-/// `500ms`, `30s` or `1m`.
-fn parse_wait(text: &str) -> Result<Duration, Problem> {
-    let number = |digits: &str| digits.parse::<u64>().ok();
-    let parsed = if let Some(digits) = text.strip_suffix("ms") {
-        number(digits).map(Duration::from_millis)
-    } else if let Some(digits) = text.strip_suffix('s') {
-        number(digits).map(Duration::from_secs)
-    } else {
-        let minutes = text.strip_suffix('m').and_then(number);
-        minutes.and_then(|minutes| minutes.checked_mul(60)).map(Duration::from_secs)
-    };
-    let detail = "wait must be a whole number with its unit, such as 500ms, 30s or 1m";
-    parsed.ok_or_else(|| Problem::new(StatusCode::BAD_REQUEST, detail))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn waits_need_their_unit() {
-        assert_eq!(parse_wait("30s").ok(), Some(Duration::from_secs(30)));
-        assert_eq!(parse_wait("500ms").ok(), Some(Duration::from_millis(500)));
-        assert_eq!(parse_wait("2m").ok(), Some(Duration::from_secs(120)));
-        assert!(parse_wait("18446744073709551615m").is_err());
-        assert!(parse_wait("1h").is_err());
-        assert!(parse_wait("30").is_err());
-        assert!(parse_wait("-1s").is_err());
-        assert!(parse_wait("ms").is_err());
-    }
 }

@@ -25,7 +25,7 @@ models:
 tools:
   txn_sum: {{builtin: txn_sum, scopes: [spending:read]}}
 auth:
-  default_principal: {{id: {principal}, scopes: [spending:read]}}
+  default_principal: {{id: {principal}, scopes: [spending:read], roles: [user]}}
 "
     )
 }

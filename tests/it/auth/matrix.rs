@@ -76,7 +76,8 @@ fn the_table_has_every_route() {
     let document = ask(&server, Some("owner"), "GET", "/openapi.json", "").json();
     let paths = document["paths"].as_object().unwrap();
     let methods = |item: &serde_json::Value| item.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-    let routes: Vec<_> = paths.iter().flat_map(|(path, item)| methods(item).into_iter().map(move |it| (it, path))).collect();
+    let routes: Vec<_> =
+        paths.iter().flat_map(|(path, item)| methods(item).into_iter().map(move |it| (it, path))).collect();
     assert!(routes.len() > 10, "{routes:?}");
     let is_known = |(method, path): &(String, &String)| {
         *path == EVENTS || TABLE.iter().any(|row| row.0.eq_ignore_ascii_case(method) && row.1 == *path)

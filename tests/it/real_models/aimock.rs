@@ -146,19 +146,30 @@ async fn each_trouble_is_named_tried_again_as_often_as_it_may_be_and_handed_over
 }
 
 #[tokio::test]
-async fn thinking_is_no_answer_and_an_answer_cut_by_its_limit_says_so() {
+async fn thinking_is_no_answer() {
     let Some(aimock) = real_parts::aimock(&["faults.json"], &[]) else { return };
     for wire in WIRES {
-        let cut = if wire == Wire::Anthropic { "max_tokens" } else { "length" };
         let whole = if wire == Wire::Anthropic { "end_turn" } else { "stop" };
         for stream in [false, true] {
-            let config = config(wire, &wire.at(&aimock.url), stream);
-            for (task, answer, reason) in [("think", "42", whole), ("maxtok", "truncated tex", cut)] {
-                let ran = Ran::of(&config, task, |setup| setup).await;
-                assert_eq!((ran.answer(), ran.finish_reason()), (answer, Some(reason)), "{wire:?} {stream}");
-                assert_eq!(ran.ended_as(), (SessionStatus::Done, None));
-            }
+            let ran = Ran::of(&config(wire, &wire.at(&aimock.url), stream), "think", |setup| setup).await;
+            assert_eq!((ran.answer(), ran.finish_reason()), ("42", Some(whole)), "{wire:?} {stream}");
+            assert_eq!(ran.ended_as(), (SessionStatus::Done, None));
         }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_cut_by_its_limit_is_asked_to_go_on() {
+    let Some(aimock) = real_parts::aimock(&["faults.json"], &[]) else { return };
+    for wire in WIRES {
+        let ran = Ran::of(&config(wire, &wire.at(&aimock.url), false), "maxtok", |setup| setup).await;
+        // The mock has nothing to add, so what there is stays partial.
+        assert_ne!(ran.end.status, SessionStatus::Done, "{wire:?}");
+        assert_eq!(ran.end.partial.as_ref().map(|text| text.expose().as_str()), Some("truncated tex"), "{wire:?}");
+        let last = sent(&aimock, "maxtok").pop().expect("sent");
+        let said = messages(&last, "assistant");
+        assert_eq!(said.last().map(|message| &message["content"]), Some(&Value::from("truncated tex")), "{last}");
+        assert_eq!(messages(&last, "user").len(), 2, "the task, and the word to go on: {last}");
     }
 }
 

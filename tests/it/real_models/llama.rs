@@ -30,13 +30,19 @@ async fn a_real_model_streams_counts_and_is_cancelled_in_the_middle() {
     let options = ["--ctx-size", "4096", "--parallel", "2"];
     let Some(llama) = real_parts::llama_server(Weights::SmolLm2, &options) else { return };
     for wire in WIRES {
-        let config = config(wire, &llama.url, 24);
+        let mut config = config(wire, &llama.url, 24);
+        // A small model rambles on, and each reply that is cut off is asked to go on.
+        config.agents.get_mut("small").expect("an agent").limits.max_iterations = 1;
         let ran = Ran::of(&config, "What is the capital of France?", |setup| setup).await;
-        assert_eq!((ran.end.status, ran.attempts()), (SessionStatus::Done, vec![ModelOutcome::Ok]), "{:?}", ran.end);
-        assert!(ran.answer().chars().any(char::is_alphabetic), "{:?}", ran.end);
+        let calls = u64::try_from(ran.attempts().len()).expect("a few");
+        assert!((1..=2).contains(&calls), "its one step, and a last word where that was cut off: {:?}", ran.end);
+        assert!(ran.attempts().iter().all(|outcome| *outcome == ModelOutcome::Ok), "{:?}", ran.attempts());
+        let text = ran.end.answer.as_ref().or(ran.end.partial.as_ref()).expect("a text").expose();
+        assert!(text.chars().any(char::is_alphabetic), "{text}");
         // A dozen words of prompt and at most the tokens that were allowed, by the server's own count.
         let usage = &ran.end.usage;
-        assert!((15..80).contains(&usage.input) && (1..=24).contains(&usage.output), "{usage:?}");
+        let (input, output) = (15 * calls..140 * calls, calls..=24 * calls);
+        assert!(input.contains(&usage.input) && output.contains(&usage.output), "{usage:?}");
         assert!(!usage.estimated, "{usage:?}");
     }
     for wire in WIRES {
