@@ -9,11 +9,13 @@ mod confirm;
 mod live_text;
 mod live_view;
 mod output;
+mod remote;
 mod run;
 mod serve;
 mod session;
 mod session_cancel;
 mod session_data;
+mod session_remote;
 mod steps;
 mod stops;
 
@@ -77,9 +79,8 @@ enum Command {
     /// Make keys for callers of the HTTP API.
     #[command(subcommand)]
     Auth(auth::Command),
-    /// Look at sessions.
-    #[command(subcommand)]
-    Session(session::Command),
+    /// Look at sessions, here or of a server that runs.
+    Session(session::Options),
 }
 
 /// Parses the command line, runs the command, prints what went wrong.
@@ -151,7 +152,7 @@ fn run_command(cli: Cli) -> anyhow::Result<u8> {
         Command::Serve(options) => block_on(serve::run(cli.global, options)),
         Command::Check(options) => check::run(cli.global, options),
         Command::Auth(command) => auth::run(&cli.global, &command),
-        Command::Session(command) => session::run(cli.global, command),
+        Command::Session(options) => session::run(cli.global, options),
     }
 }
 

@@ -19,6 +19,7 @@ mod otel;
 mod reader;
 mod report;
 mod resilience;
+mod restart;
 mod scalar;
 mod schema;
 mod secret;

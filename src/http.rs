@@ -21,7 +21,7 @@ mod stall;
 mod traceparent;
 mod wait;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     Extension, Router,
@@ -38,8 +38,8 @@ use tower_http::{
 };
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-pub use self::auth::new_api_key;
-use crate::{config, runtime::Runtime};
+pub use self::auth::{Access, new_api_key};
+use crate::{config, core::Clock, runtime::Runtime};
 
 /// The header that names a request, in and out.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -58,19 +58,19 @@ pub struct Options {
     /// Ends all streams and, where the service keeps its connections itself, those too.
     pub closing: CancellationToken,
     /// Who callers are.
-    pub auth: config::Auth,
+    pub access: Access,
 }
 
 impl Options {
-    /// The options that a configuration asks for.
-    pub fn of(config: &config::Config) -> Self {
+    /// The options that a configuration asks for; the clock says which tokens have expired.
+    pub fn of(config: &config::Config, clock: Arc<dyn Clock>) -> Self {
         Self {
             max_body_bytes: usize::try_from(config.server.max_body_bytes).unwrap_or(usize::MAX),
             request_timeout: config.server.request_timeout,
             idle_timeout: config.server.idle_timeout,
             heartbeat: config.server.heartbeat,
             closing: CancellationToken::new(),
-            auth: config.auth.clone(),
+            access: Access::of(&config.auth, clock),
         }
     }
 }
@@ -92,16 +92,16 @@ pub async fn serve(listener: TcpListener, runtime: Runtime, options: Options) {
 pub fn app(runtime: Runtime, options: Options) -> Router {
     let limit = DefaultBodyLimit::max(options.max_body_bytes);
     let timeout = TimeoutLayer::with_status_code(StatusCode::REQUEST_TIMEOUT, options.request_timeout);
-    let gate = auth::Gate::of(&options.auth, runtime.clock());
+    let access = options.access.clone();
     // Without a login, where a request comes from is all that can be asked. A credential is never
     // sent along by a browser of itself, so with one there is nothing to guard against.
-    let guarded = !gate.has_login();
+    let guarded = !access.gate().has_login();
     let (routes, document) = documented().split_for_parts();
     let routes = routes.layer(Extension(openapi::Document::of(document)));
     // From the inside out: limits, who asks, panics, where it comes from, then every error gets its form and its name.
     let routes = routes
         .layer(limit)
-        .layer(middleware::from_fn_with_state(gate, auth::guard))
+        .layer(middleware::from_fn_with_state(access, auth::guard))
         .layer(timeout)
         .layer(CatchPanicLayer::new());
     let routes = if guarded { routes.layer(middleware::from_fn(origin::guard)) } else { routes };

@@ -56,7 +56,8 @@ use crate::{
 /// After this an estimate stands in for a count.
 const COUNT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What is shared by all calls of a process.
+/// What is shared by all calls of a process. Clones share what was counted and learnt.
+#[derive(Clone)]
 pub struct Policy {
     /// Breakers of tools and models.
     pub circuits: Circuits,

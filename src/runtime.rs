@@ -11,6 +11,7 @@ mod conversations;
 mod decide;
 mod diagnostics;
 mod exports;
+mod lineup;
 mod live;
 mod mcp;
 mod open;
@@ -18,6 +19,7 @@ mod orphans;
 mod policy;
 mod quota;
 mod refused;
+mod reload;
 mod resume;
 mod retention;
 mod setup;
@@ -32,7 +34,7 @@ mod waiting;
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, RwLock},
     time::Duration,
 };
 
@@ -54,7 +56,7 @@ pub use self::{
     spawn::spawn,
     try_tool::{NotTried, Trial, Tried},
 };
-use self::{live::Live, signals::Signals, turns::Turns, waiting::Watched};
+use self::{live::Live, reload::Rules, signals::Signals, turns::Turns, waiting::Watched};
 use crate::{
     config::{self, Config},
     core::{
@@ -101,9 +103,8 @@ pub struct Runtime {
 }
 
 struct Inner {
-    agents: agents::Agents,
+    agents: lineup::Agents,
     servers: mcp::Servers,
-    kinds: tools::Kinds,
     /// Which models were tried with which tool definitions.
     checked: checks::Checked,
     circuits: Circuits,
@@ -119,8 +120,9 @@ struct Inner {
     draining: CancellationToken,
     stopped: CancellationToken,
     lease: Duration,
-    retention: Option<Duration>,
-    sessions_per_hour: Option<u32>,
+    rules: RwLock<Rules>,
+    /// What parts are built with when the configuration is read again.
+    setup: Setup,
 }
 
 impl Runtime {
@@ -146,7 +148,7 @@ impl Runtime {
         let system = SystemLog::begin(&journal);
         let policy = Arc::new(policy::build(config, &setup, &system, Arc::new(signals.feed().clone())));
         let servers = mcp::Servers::new(config, &system, &*store).map_err(Error::Store)?;
-        let agents = agents::build(config, &setup, &policy, &servers)?;
+        let agents = lineup::Agents::new(agents::build(config, &setup, &policy, &servers)?);
         system.record(Fact::ProcessStarted {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             surface: setup.surface.to_owned(),
@@ -157,7 +159,6 @@ impl Runtime {
         let inner = Inner {
             agents,
             servers,
-            kinds: tools::Kinds::of(config),
             checked,
             circuits: policy.circuits.clone(),
             primaries: policy.primaries.clone(),
@@ -165,15 +166,15 @@ impl Runtime {
             system,
             store,
             signals,
-            entropy: setup.entropy,
+            entropy: setup.entropy.clone(),
             live,
             turns: Turns::default(),
             watched: Watched::default(),
             draining: CancellationToken::new(),
             stopped: CancellationToken::new(),
             lease: config.server.lease,
-            sessions_per_hour: config.rate_limits.sessions_per_user_per_hour,
-            retention: config.retention.sessions,
+            rules: RwLock::new(Rules::of(config, policy)),
+            setup,
         };
         let runtime = Self { inner: Arc::new(inner) };
         runtime.keep_leases();

@@ -47,6 +47,24 @@ struct Answer {
     deny: bool,
 }
 
+impl Options {
+    pub(super) fn session(&self) -> &str {
+        &self.id
+    }
+
+    pub(super) fn call(&self) -> Option<&str> {
+        self.call.as_deref()
+    }
+
+    pub(super) fn comment(&self) -> Option<&str> {
+        self.comment.as_deref()
+    }
+
+    pub(super) const fn approves(&self) -> bool {
+        self.answer.approve && !self.answer.deny
+    }
+}
+
 /// `glassbox session confirm ID`: decides, and drives the session on.
 pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> {
     let config = global.load()?;
@@ -59,14 +77,14 @@ pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> 
 
 async fn decide(runtime: &Runtime, options: Options, asker: Asker<'_>, json: bool) -> anyhow::Result<u8> {
     let id = resolve(&**runtime.store(), &options.id)?;
-    let call_id = match options.call {
-        Some(call) => call,
+    let call_id = match options.call() {
+        Some(call) => call.to_owned(),
         None => only_call(id, &report(runtime, id)?.pending_confirmations)?,
     };
     let reader = LiveView::reader(runtime, Some(id), json);
     let say = Say {
         call_id,
-        approve: options.answer.approve && !options.answer.deny,
+        approve: options.approves(),
         by: asker.by.into(),
         comment: options.comment.map(Sensitive::new),
         arguments_hash: None,
@@ -99,7 +117,8 @@ fn report(runtime: &Runtime, id: SessionId) -> anyhow::Result<SessionReport> {
     }
 }
 
-fn only_call(id: SessionId, pending: &[PendingConfirmation]) -> anyhow::Result<String> {
+/// The one call that waits.
+pub(super) fn only_call(id: SessionId, pending: &[PendingConfirmation]) -> anyhow::Result<String> {
     match pending {
         [call] => Ok(call.call_id.clone()),
         [] => bail!("no call of {id} waits for a decision"),

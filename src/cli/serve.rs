@@ -4,11 +4,15 @@ use std::{net::SocketAddr, time::Duration};
 
 use anyhow::Context as _;
 use clap::Args;
-use tokio::{net::TcpListener, signal::unix::SignalKind};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{Signal, SignalKind},
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{Global, exit};
 use crate::{
+    config::Config,
     http,
     runtime::{Runtime, Setup, spawn},
 };
@@ -24,13 +28,11 @@ pub(super) struct Options {
 }
 
 pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> {
-    let mut config = global.load()?;
-    if let Some(listen) = options.listen {
-        config.listen_on(listen)?;
-    }
+    let config = load(&global, &options)?;
     // Signals are caught before the port opens, so that no stop is missed.
     let mut terminate = tokio::signal::unix::signal(SignalKind::terminate())?;
     let mut interrupt = tokio::signal::unix::signal(SignalKind::interrupt())?;
+    let hangup = tokio::signal::unix::signal(SignalKind::hangup())?;
     let runtime = Runtime::start(&config, Setup::serve(&global.data_dir))?;
     runtime.diagnostics().install();
     runtime.report_untested();
@@ -40,17 +42,20 @@ pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> 
         .with_context(|| format!("cannot listen on {}", config.server.listen))?;
     announce(listener.local_addr()?, config.auth.login.is_some());
     let closing = CancellationToken::new();
-    let options = http::Options { closing: closing.clone(), ..http::Options::of(&config) };
-    let server = spawn(http::serve(listener, runtime.clone(), options));
+    let api = http::Options { closing: closing.clone(), ..http::Options::of(&config, runtime.clock()) };
+    let mut reloads = Reloads { runtime: runtime.clone(), access: api.access.clone(), config };
+    let grace_period = reloads.config.server.grace_period;
+    let server = spawn(http::serve(listener, runtime.clone(), api));
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
+        () = reloads.keep(hangup, || load(&global, &options)) => {}
     }
     tracing::info!(target: "glassbox", "stopping: no new sessions, waiting for step boundaries");
     runtime.begin_drain();
     // A second signal ends the grace period; what is still in the middle of a step is resumed.
     tokio::select! {
-        () = runtime.settled(config.server.grace_period) => {}
+        () = runtime.settled(grace_period) => {}
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
@@ -62,6 +67,50 @@ pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> 
         tracing::warn!(target: "glassbox", sessions = cut_off, "the grace period ended in the middle of a step");
     }
     Ok(exit::OK)
+}
+
+/// The configuration, with what the command line puts over it.
+fn load(global: &Global, options: &Options) -> anyhow::Result<Config> {
+    let mut config = global.load()?;
+    if let Some(listen) = options.listen {
+        config.listen_on(listen)?;
+    }
+    Ok(config)
+}
+
+/// What a configuration that is read again changes.
+struct Reloads {
+    runtime: Runtime,
+    access: http::Access,
+    /// The one that the process runs with.
+    config: Config,
+}
+
+impl Reloads {
+    /// Reads the configuration again at every hangup. Never ends.
+    async fn keep(&mut self, mut hangup: Signal, load: impl Fn() -> anyhow::Result<Config>) {
+        while hangup.recv().await.is_some() {
+            match self.take_over(load()).await {
+                Ok(()) => tracing::info!(target: "glassbox", "the configuration was read again and taken over"),
+                Err(why) => {
+                    let why = format!("{why:#}");
+                    tracing::error!(target: "glassbox", why, "the configuration was read again and refused as a whole");
+                    self.runtime.refuse_reload(why);
+                }
+            }
+        }
+        std::future::pending::<()>().await;
+    }
+
+    async fn take_over(&mut self, read: anyhow::Result<Config>) -> anyhow::Result<()> {
+        let config = read?;
+        let fixed = self.config.changes_for_a_restart(&config);
+        anyhow::ensure!(fixed.is_empty(), "these changes need a restart: {}", fixed.join(", "));
+        self.runtime.reload(&config).await?;
+        self.access.replace(&config.auth);
+        self.config = config;
+        Ok(())
+    }
 }
 
 /// Says where the service is, on the standard error: the standard output belongs to the events.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use console::style;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 use super::{
     Global, exit,
     output::{json_text, line, say, say_json, text},
-    session_cancel, session_data,
+    session_cancel, session_data, session_remote,
     steps::Steps,
 };
 use crate::{
@@ -21,6 +21,15 @@ use crate::{
     runtime::{build_models, open_store},
     session::{SessionReport, SessionRow, beginning, own_prompt},
 };
+
+#[derive(Args, Debug)]
+pub(super) struct Options {
+    /// Ask this server and not the data folder; a key comes from the variable GLASSBOX_API_KEY.
+    #[arg(long, global = true, value_name = "URL", env = "GLASSBOX_SERVER")]
+    server: Option<String>,
+    #[command(subcommand)]
+    command: Command,
+}
 
 #[derive(Subcommand, Debug)]
 pub(super) enum Command {
@@ -62,8 +71,11 @@ pub(super) enum Command {
     Erase(session_data::Erase),
 }
 
-pub(super) fn run(global: Global, command: Command) -> anyhow::Result<u8> {
-    match command {
+pub(super) fn run(global: Global, options: Options) -> anyhow::Result<u8> {
+    if let Some(server) = options.server {
+        return super::block_on(async move { session_remote::run(global, &server, options.command).await });
+    }
+    match options.command {
         Command::Resume { id } => super::block_on(super::run::resume(global, id)),
         Command::Confirm(options) => super::block_on(super::confirm::run(global, options)),
         Command::Cancel { id } => super::block_on(session_cancel::cancel(global, id)),
@@ -71,16 +83,17 @@ pub(super) fn run(global: Global, command: Command) -> anyhow::Result<u8> {
         Command::Erase(options) => super::block_on(session_data::erase(global, options)),
         Command::List { status, agent, limit } => {
             let (_, store) = open(&global)?;
-            list(&*store, status, agent, limit, global.json)
+            let rows = store.sessions(&SessionFilter { agent, status, limit, ..SessionFilter::default() })?;
+            show_list(&rows.into_iter().map(SessionRow::from).collect::<Vec<_>>(), global.json)
         }
         Command::Show { id, raw } => {
             let (config, store) = open(&global)?;
             let entries = store.load(StreamId::Session(resolve(&*store, &id)?))?;
             let Some(report) = SessionReport::of(&entries) else { bail!("there is no session {id}") };
-            match (raw, global.json) {
-                (true, _) => show_raw(&config, &*store, &entries, global.json)?,
-                (false, true) => say_json(&json!({"session": report, "facts": facts(&entries)})),
-                (false, false) => show(&report, &entries),
+            if raw {
+                show_raw(&config, &*store, &entries, global.json)?;
+            } else {
+                show_one(&report, &entries, global.json);
             }
             Ok(exit::OK)
         }
@@ -93,17 +106,11 @@ fn open(global: &Global) -> anyhow::Result<(Config, Arc<dyn Store>)> {
     Ok((config, store))
 }
 
-fn list(
-    store: &dyn Store,
-    status: Option<SessionStatus>,
-    agent: Option<String>,
-    limit: usize,
-    json: bool,
-) -> anyhow::Result<u8> {
-    let rows = store.sessions(&SessionFilter { agent, status, limit, ..SessionFilter::default() })?;
+/// Shows some sessions.
+pub(super) fn show_list(rows: &[SessionRow], json: bool) -> anyhow::Result<u8> {
     if json {
         for row in rows {
-            say(json_text(&serde_json::to_string(&SessionRow::from(row))?));
+            say(json_text(&serde_json::to_string(row)?));
         }
         return Ok(exit::OK);
     }
@@ -120,10 +127,10 @@ fn list(
     for row in rows {
         say(format!(
             "{:<37} {:<24} {:<16} {:>5}  {:<12} {}",
-            row.id.to_string(),
-            row.started.to_string(),
+            row.session_id.to_string(),
+            line(&row.started_at),
             row.status.label(),
-            row.steps,
+            row.total_steps,
             line(&row.agent),
             line(&row.task_type)
         ));
@@ -142,15 +149,26 @@ pub(super) fn resolve(store: &dyn Store, text: &str) -> anyhow::Result<SessionId
         return Ok(id);
     }
     let recent = store.sessions(&SessionFilter { limit: 1000, ..SessionFilter::default() })?;
-    let matches: Vec<_> = recent
-        .into_iter()
-        .map(|row| row.id)
-        .filter(|id| id.to_string().starts_with(text) || id.trace_id().to_string().starts_with(text))
-        .collect();
+    only_one(recent.into_iter().map(|row| row.id), text)
+}
+
+/// The one of these that begins so.
+pub(super) fn only_one(ids: impl Iterator<Item = SessionId>, text: &str) -> anyhow::Result<SessionId> {
+    let begins = |id: &SessionId| id.to_string().starts_with(text) || id.trace_id().to_string().starts_with(text);
+    let matches: Vec<_> = ids.filter(begins).collect();
     match matches[..] {
         [id] => Ok(id),
         [] => bail!("there is no session {text}; `glassbox session list` shows what there is"),
         _ => bail!("{text} is the beginning of {} sessions; give more of the id", matches.len()),
+    }
+}
+
+/// Shows one session, step by step.
+pub(super) fn show_one(report: &SessionReport, entries: &[Entry], json: bool) {
+    if json {
+        say_json(&json!({"session": report, "facts": facts(entries)}));
+    } else {
+        show(report, entries);
     }
 }
 

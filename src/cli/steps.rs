@@ -117,6 +117,7 @@ impl Steps {
             | Fact::ModelChecked { .. }
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
+            | Fact::ConfigReloaded { .. }
             | Fact::SessionsErased { .. } => Vec::new(),
         }
     }

@@ -258,6 +258,12 @@ pub enum Fact {
         /// Sessions that it left suspended.
         suspended: u64,
     },
+    /// System journal: the process was asked to read its configuration again, and did.
+    ConfigReloaded {
+        /// Why it goes on with the one before; nothing where it took the new one over.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        refused: Option<Sensitive<String>>,
+    },
     /// System journal: sessions were removed from the store, for good.
     SessionsErased {
         /// How many.
@@ -298,6 +304,7 @@ impl Fact {
             Self::ModelChecked { .. } => MODEL_CHECKED,
             Self::ProcessStarted { .. } => "process_started",
             Self::ProcessStopped { .. } => "process_stopped",
+            Self::ConfigReloaded { .. } => "config_reloaded",
             Self::SessionsErased { .. } => "sessions_erased",
         }
     }

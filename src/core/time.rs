@@ -33,6 +33,12 @@ impl Timestamp {
         }
     }
 
+    /// The point that an RFC 3339 text names; nothing where it names none since the epoch.
+    pub fn from_rfc3339(text: &str) -> Option<Self> {
+        let time: jiff::Timestamp = text.parse().ok()?;
+        u64::try_from(time.as_nanosecond()).ok().map(Self)
+    }
+
     /// This point moved forward.
     #[must_use]
     pub fn plus(self, by: Duration) -> Self {
@@ -69,6 +75,14 @@ mod tests {
     fn prints_all_nanoseconds_where_none_may_be_lost() {
         let time = Timestamp::from_nanos(1_771_410_225_000_000_001);
         assert_eq!(time.to_rfc3339_nanos(), "2026-02-18T10:23:45.000000001Z");
+    }
+
+    #[test]
+    fn reads_what_it_prints() {
+        let time = Timestamp::from_nanos(1_771_410_225_000_000_001);
+        assert_eq!(Timestamp::from_rfc3339("2026-02-18T10:23:45.000000001Z"), Some(time));
+        assert_eq!(Timestamp::from_rfc3339("2026-02-18T15:23:45.000000001+05:00"), Some(time));
+        assert_eq!(Timestamp::from_rfc3339("yesterday"), None);
     }
 
     #[test]

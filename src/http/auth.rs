@@ -12,7 +12,10 @@ mod refusal;
 mod signature;
 mod token;
 
-use std::sync::Arc;
+use std::{
+    fmt,
+    sync::{Arc, PoisonError, RwLock},
+};
 
 use axum::{
     body::Body,
@@ -25,10 +28,20 @@ use axum::{
 pub use self::api_key::new_api_key;
 pub(super) use self::caller::Caller;
 use self::{api_key::ApiKeys, credential::Credential, refusal::Refusal, token::Tokens};
-use crate::{config, core::Clock};
+use crate::{
+    config::{self, Approvers},
+    core::Clock,
+};
 
 /// Paths that probes and scrapers ask, which have no login of their own.
 const OPS: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
+
+/// Who callers are and what they may, as requests that come now are asked. Clones share it.
+#[derive(Clone)]
+pub struct Access {
+    clock: Arc<dyn Clock>,
+    current: Arc<RwLock<(Gate, Approvers)>>,
+}
 
 /// Where principals come from.
 #[derive(Clone)]
@@ -44,6 +57,38 @@ pub(super) struct Login {
     keys: ApiKeys,
     tokens: Option<Tokens>,
     protect_ops: bool,
+}
+
+impl Access {
+    /// The access that a configuration asks for; the clock says which tokens have expired.
+    pub fn of(auth: &config::Auth, clock: Arc<dyn Clock>) -> Self {
+        let current = Arc::new(RwLock::new((Gate::of(auth, clock.clone()), auth.approvers)));
+        Self { clock, current }
+    }
+
+    /// Asks requests that come from now on by another configuration. Whether there is a login at
+    /// all stays as it was: that decides where the service may listen.
+    pub fn replace(&self, auth: &config::Auth) {
+        if auth.login.is_some() == self.gate().has_login() {
+            let current = (Gate::of(auth, self.clock.clone()), auth.approvers);
+            *self.current.write().unwrap_or_else(PoisonError::into_inner) = current;
+        }
+    }
+
+    /// Who decides on calls that wait for a person.
+    pub(super) fn approvers(&self) -> Approvers {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).1
+    }
+
+    pub(super) fn gate(&self) -> Gate {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).0.clone()
+    }
+}
+
+impl fmt::Debug for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Access")
+    }
 }
 
 impl Gate {
@@ -84,8 +129,8 @@ impl Login {
 }
 
 /// Names the caller of a request, or says why it has none.
-pub(super) async fn guard(State(gate): State<Gate>, mut request: Request<Body>, next: Next) -> Response {
-    match gate.admit(request.uri().path(), request.headers()).await {
+pub(super) async fn guard(State(access): State<Access>, mut request: Request<Body>, next: Next) -> Response {
+    match access.gate().admit(request.uri().path(), request.headers()).await {
         Ok(caller) => {
             if let Some(caller) = caller {
                 request.extensions_mut().insert(caller);

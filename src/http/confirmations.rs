@@ -139,7 +139,7 @@ pub(super) async fn decide(
     responses((status = 200, description = "All of them", body = Confirmations))
 )]
 pub(super) async fn list(State(api): State<Api>, caller: Caller) -> Result<Json<Confirmations>, Problem> {
-    let approves = caller.is_approver() && api.options.auth.approvers != Approvers::Owner;
+    let approves = caller.is_approver() && api.options.access.approvers() != Approvers::Owner;
     let filter = SessionFilter {
         principal: (!approves && !caller.is_operator()).then(|| caller.id().to_owned()),
         limit: LISTED,
@@ -159,13 +159,13 @@ async fn check_right(api: &Api, caller: &Caller, session: SessionId, call_id: &s
     let none = || Problem::no_session(&session.to_string());
     let row = read(api, move |store| store.session(session)).await?.ok_or_else(none)?;
     let (owns, sees) = (caller.id() == row.principal, caller.may_see(&row.principal));
-    let decides = match api.options.auth.approvers {
+    let decides = match api.options.access.approvers() {
         Approvers::Owner => owns,
         Approvers::Role => caller.is_approver() && !owns,
         Approvers::Both => caller.is_approver() || owns,
     };
     if !decides && sees {
-        return Err(Problem::new(StatusCode::FORBIDDEN, who_decides(api.options.auth.approvers)));
+        return Err(Problem::new(StatusCode::FORBIDDEN, who_decides(api.options.access.approvers())));
     }
     if !decides || (!sees && !was_asked(api, session, call_id.to_owned()).await?) {
         return Err(none());

@@ -129,7 +129,7 @@ pub(super) struct JournalEntry {
 
 impl From<Entry> for JournalEntry {
     fn from(entry: Entry) -> Self {
-        Self { seq: entry.seq, at: entry.at.to_string(), fact: entry.fact }
+        Self { seq: entry.seq, at: entry.at.to_rfc3339_nanos(), fact: entry.fact }
     }
 }
 

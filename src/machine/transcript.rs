@@ -64,6 +64,7 @@ pub fn transcript(entries: &[Entry], prompt: &Prompt) -> Vec<Exchange> {
             | Fact::ModelChecked { .. }
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
+            | Fact::ConfigReloaded { .. }
             | Fact::SessionsErased { .. } => {}
         }
         state.apply(&entry.fact, entry.at);

@@ -44,10 +44,11 @@ pub struct Limited {
 /// The rate limits of a process. Clones share what is counted.
 #[derive(Clone, Default)]
 pub struct Limits {
-    tools: Arc<BTreeMap<String, ToolLimit>>,
+    tools: Arc<BTreeMap<String, Arc<ToolLimit>>>,
 }
 
 struct ToolLimit {
+    rate: ToolRate,
     all: Option<RateLimiter<NotKeyed, InMemoryState, Ticks, NoOpMiddleware<Nanos>>>,
     principals: Option<RateLimiter<String, DashMapStateStore<String>, Ticks, NoOpMiddleware<Nanos>>>,
     checks: AtomicU32,
@@ -69,14 +70,16 @@ impl governor::clock::Clock for Ticks {
 impl Limits {
     /// Limits of these tools; others have none.
     pub fn new(rates: impl IntoIterator<Item = (String, ToolRate)>, clock: &Arc<dyn Clock>) -> Self {
+        Self::default().with(rates, clock)
+    }
+
+    /// The same with these rates and no others; where a tool's rate is as before, what was counted
+    /// counts on.
+    #[must_use]
+    pub fn with(&self, rates: impl IntoIterator<Item = (String, ToolRate)>, clock: &Arc<dyn Clock>) -> Self {
         let limit = |(tool, rate): (String, ToolRate)| {
-            let ticks = Ticks(clock.clone());
-            let all =
-                rate.per_minute.map(|most| RateLimiter::direct_with_clock(Quota::per_minute(most), ticks.clone()));
-            let principals = rate
-                .per_principal_per_minute
-                .map(|most| RateLimiter::dashmap_with_clock(Quota::per_minute(most), ticks.clone()));
-            (tool, ToolLimit { all, principals, checks: AtomicU32::new(0), ticks })
+            let before = self.tools.get(&tool).filter(|limit| limit.rate == rate).cloned();
+            (tool, before.unwrap_or_else(|| Arc::new(ToolLimit::new(rate, Ticks(clock.clone())))))
         };
         Self { tools: Arc::new(rates.into_iter().map(limit).collect()) }
     }
@@ -91,6 +94,14 @@ impl Limits {
 }
 
 impl ToolLimit {
+    fn new(rate: ToolRate, ticks: Ticks) -> Self {
+        let all = rate.per_minute.map(|most| RateLimiter::direct_with_clock(Quota::per_minute(most), ticks.clone()));
+        let principals = rate
+            .per_principal_per_minute
+            .map(|most| RateLimiter::dashmap_with_clock(Quota::per_minute(most), ticks.clone()));
+        Self { rate, all, principals, checks: AtomicU32::new(0), ticks }
+    }
+
     /// The principal's own limit comes first, so that who is over it takes nothing from others.
     fn check(&self, principal: &str) -> Result<(), Limited> {
         if let Some(principals) = &self.principals {
@@ -167,6 +178,19 @@ mod tests {
         assert_eq!(limits.check("pay", "C-002"), Ok(()));
         assert_eq!(limits.check("pay", "C-003"), Ok(()));
         assert_eq!(limits.check("pay", "C-004"), over(RateLimit::Tool, 20));
+    }
+
+    #[test]
+    fn a_rate_that_stays_counts_on_and_one_that_changes_begins_anew() {
+        let (before, hand) = limits(Some(1), None);
+        let clock: Arc<dyn Clock> = hand;
+        assert_eq!(before.check("pay", "C-001"), Ok(()));
+        let rate = |most| ToolRate { per_minute: NonZeroU32::new(most), per_principal_per_minute: None };
+        let same = before.with([("pay".to_owned(), rate(1))], &clock);
+        assert_eq!(same.check("pay", "C-001"), over(RateLimit::Tool, 60));
+        let wider = same.with([("pay".to_owned(), rate(2))], &clock);
+        assert_eq!([wider.check("pay", "C-001"), wider.check("pay", "C-001")], [Ok(()), Ok(())]);
+        assert_eq!(wider.with([], &clock).check("pay", "C-001"), Ok(()), "a limit that was taken away");
     }
 
     #[test]

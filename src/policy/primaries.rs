@@ -6,7 +6,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -29,7 +29,9 @@ pub struct Primaries {
 
 struct Inner {
     system: SystemLog,
-    models: BTreeMap<String, Mutex<Primary>>,
+    /// How long one that is down is left alone.
+    pace: Duration,
+    models: RwLock<BTreeMap<String, Arc<Mutex<Primary>>>>,
     /// Told when a record has a new next move.
     moved: Notify,
 }
@@ -45,8 +47,17 @@ impl Primaries {
     /// Records of these models, none of which has failed; while one is down it is tried `pace`
     /// after its last failure.
     pub fn new(system: SystemLog, pace: Duration, models: impl IntoIterator<Item = String>) -> Self {
-        let models = models.into_iter().map(|model| (model, Mutex::new(Primary::new(pace)))).collect();
-        Self { inner: Arc::new(Inner { system, models, moved: Notify::new() }) }
+        let made = Self { inner: Arc::new(Inner { system, pace, models: RwLock::default(), moved: Notify::new() }) };
+        made.declare(models);
+        made
+    }
+
+    /// Begins the records of these models, where there are none.
+    pub fn declare(&self, models: impl IntoIterator<Item = String>) {
+        let mut known = self.inner.models.write().unwrap_or_else(PoisonError::into_inner);
+        for model in models {
+            known.entry(model).or_insert_with(|| Arc::new(Mutex::new(Primary::new(self.inner.pace))));
+        }
     }
 
     /// Whether a call may ask it now, if only as a probe. Models without a record always may be.
@@ -84,12 +95,12 @@ impl Primaries {
     pub async fn keep_time(&self) {
         loop {
             let now = self.inner.system.now();
-            let next = self.inner.models.values().filter_map(|model| lock(model).next_move()).min();
+            let next = self.known().values().filter_map(|model| lock(model).next_move()).min();
             let sleep = next.map(|at| at.since(now).min(LONGEST_SLEEP));
             tokio::select! {
                 () = self.inner.moved.notified() => {}
                 () = tokio::time::sleep(sleep.unwrap_or_default()), if sleep.is_some() => {
-                    for model in self.inner.models.keys() {
+                    for model in self.known().keys() {
                         self.change(model, |_, _| ());
                     }
                 }
@@ -97,9 +108,15 @@ impl Primaries {
         }
     }
 
+    /// The records of now; no lock is held over them.
+    fn known(&self) -> BTreeMap<String, Arc<Mutex<Primary>>> {
+        self.inner.models.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Changes one record and writes down its move, all under its lock.
     fn change<R>(&self, model: &str, change: impl FnOnce(&mut Primary, Timestamp) -> R) -> Option<R> {
-        let mut primary = lock(self.inner.models.get(model)?);
+        let primary = self.inner.models.read().unwrap_or_else(PoisonError::into_inner).get(model)?.clone();
+        let mut primary = lock(&primary);
         let (before, now) = (primary.next_move(), self.inner.system.now());
         let result = change(&mut primary, now);
         if let Some(down) = primary.take_move(now) {

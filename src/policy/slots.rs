@@ -11,10 +11,17 @@ use tokio::sync::Semaphore;
 
 use crate::core::ToolSpec;
 
-/// The slots of all tools of a process, made when a tool is first called. Clones share them.
+/// The slots of all tools of a process, made when a tool is first called, and again when it is
+/// first called under another limit. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Slots {
-    tools: Arc<Mutex<BTreeMap<String, Arc<Semaphore>>>>,
+    tools: Arc<Mutex<BTreeMap<String, Slot>>>,
+}
+
+#[derive(Clone, Debug)]
+struct Slot {
+    most: usize,
+    free: Arc<Semaphore>,
 }
 
 impl Slots {
@@ -22,11 +29,11 @@ impl Slots {
     pub(super) fn of(&self, spec: &ToolSpec) -> Option<Arc<Semaphore>> {
         let most = usize::try_from(spec.max_concurrent?).unwrap_or(usize::MAX).clamp(1, Semaphore::MAX_PERMITS);
         let mut tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(slots) = tools.get(spec.name()) {
-            return Some(slots.clone());
+        if let Some(slot) = tools.get(spec.name()).filter(|slot| slot.most == most) {
+            return Some(slot.free.clone());
         }
-        let slots = Arc::new(Semaphore::new(most));
-        tools.insert(spec.name().to_owned(), slots.clone());
-        Some(slots)
+        let free = Arc::new(Semaphore::new(most));
+        tools.insert(spec.name().to_owned(), Slot { most, free: free.clone() });
+        Some(free)
     }
 }

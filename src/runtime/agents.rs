@@ -1,19 +1,15 @@
 //! Builds models and agents from the configuration.
 
-use std::{
-    collections::BTreeMap,
-    path::PathBuf,
-    sync::{Arc, PoisonError, RwLock},
-};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
-use super::{Own, Refused, Setup, SystemClock, mcp::Servers, tools, toolsets::Toolsets};
+use super::{Own, Setup, SystemClock, lineup::Lineup, mcp::Servers, tools, toolsets::Toolsets};
 use crate::{
     config::{self, Config},
-    core::{Model, circuit::CircuitId, fact::ModelInfo},
+    core::{Model, fact::ModelInfo},
     model::{self, Anthropic, Counting, OpenAi, Prompted, React, Scripted, StructuredOutput, react::ToolCalling},
     policy::Policy,
     session::{Agent, Fallback},
-    tool::{self, ToolSet},
+    tool::ToolSet,
 };
 
 /// What is wrong with an agent's parts.
@@ -70,16 +66,8 @@ pub enum Error {
     Tools(#[from] tools::Error),
 }
 
-/// The agents by name.
-pub(super) struct Agents {
-    /// As sessions that begin now have them.
-    current: RwLock<Arc<BTreeMap<String, Arc<Agent>>>>,
-    default: Option<String>,
-    toolsets: Toolsets,
-}
-
 /// Builds everything that the configured agents need.
-pub(super) fn build(config: &Config, setup: &Setup, policy: &Arc<Policy>, servers: &Servers) -> Result<Agents, Error> {
+pub(super) fn build(config: &Config, setup: &Setup, policy: &Arc<Policy>, servers: &Servers) -> Result<Lineup, Error> {
     let own = &setup.own;
     check_own(config, own)?;
     let wanted = config.agents.iter().map(|(name, agent)| {
@@ -97,8 +85,12 @@ pub(super) fn build(config: &Config, setup: &Setup, policy: &Arc<Policy>, server
         agents.insert(name.clone(), Arc::new(agent));
     }
     drop(offered);
-    let current = RwLock::new(Arc::new(agents));
-    Ok(Agents { current, default: config.default_agent().map(str::to_owned), toolsets })
+    Ok(Lineup {
+        agents: Arc::new(agents),
+        default: config.default_agent().map(str::to_owned),
+        toolsets: Arc::new(toolsets),
+        kinds: Arc::new(tools::Kinds::of(config)),
+    })
 }
 
 fn build_agent(
@@ -205,65 +197,4 @@ fn build_scripted(name: &str, info: ModelInfo, script: &config::Script) -> Resul
         })?,
     };
     Scripted::from_yaml(info, &text).map_err(|source| Error::Script { model: name.to_owned(), source })
-}
-
-impl Agents {
-    /// The agents as sessions that begin now have them.
-    pub(super) fn current(&self) -> Arc<BTreeMap<String, Arc<Agent>>> {
-        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Which tools there are and which an agent has.
-    pub(super) const fn toolsets(&self) -> &Toolsets {
-        &self.toolsets
-    }
-
-    /// Whether an agent asks for tools whose names begin so.
-    pub(super) fn uses(&self, agent: &str, prefix: &str) -> bool {
-        self.toolsets.uses(agent, prefix)
-    }
-
-    /// The name of the agent that is meant: this one, or the only one where none is named.
-    pub(super) fn meant<'a>(&'a self, name: Option<&'a str>) -> Option<&'a str> {
-        name.or(self.default.as_deref())
-    }
-
-    /// Gives the agents the tools that the servers list now; `declare` is told their names and
-    /// breakers before anybody can call them.
-    pub(super) fn refresh(&self, servers: &Servers, declare: impl FnOnce(Vec<String>, Vec<CircuitId>)) {
-        let refreshed = self.toolsets.if_changed(servers, |offered| {
-            let with = |(name, agent): (&String, &Arc<Agent>)| {
-                Ok((name.clone(), Arc::new(Agent { tools: offered.of(name)?, ..Agent::clone(agent) })))
-            };
-            let agents: BTreeMap<_, _> = self.current().iter().map(with).collect::<Result<_, tool::Error>>()?;
-            let names: Vec<String> = agents.values().flat_map(|agent| agent.tools.names()).map(str::to_owned).collect();
-            let specs = agents.values().flat_map(|agent| agent.tools.names().filter_map(|name| agent.tools.spec(name)));
-            declare(names, specs.flat_map(|spec| [Some(spec.circuit_id()), spec.upstream_id()]).flatten().collect());
-            *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(agents);
-            Ok(())
-        });
-        if let Err(error) = refreshed {
-            tracing::warn!(target: "glassbox", %error, "the agents keep the tools that they had");
-        }
-    }
-
-    /// The agent of this name, or the only one where none is named.
-    pub(super) fn find(&self, name: Option<&str>) -> Result<Arc<Agent>, Refused> {
-        let current = self.current();
-        self.meant(name).and_then(|name| current.get(name)).cloned().ok_or_else(|| Refused::UnknownAgent {
-            given: name.unwrap_or_default().to_owned(),
-            declared: current.keys().cloned().collect(),
-        })
-    }
-
-    /// The declared kind of task, or the agent's default where none is named.
-    pub(super) fn task_type(&self, agent: &Agent, wanted: Option<String>) -> Result<String, Refused> {
-        match wanted {
-            None => Ok(agent.default_task_type.clone()),
-            Some(name) if agent.task_types.contains(&name) => Ok(name),
-            Some(given) => {
-                Err(Refused::UnknownTaskType { agent: agent.name.clone(), given, declared: agent.task_types.clone() })
-            }
-        }
-    }
 }

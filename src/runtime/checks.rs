@@ -12,10 +12,10 @@ use std::{
     },
 };
 
-use super::{Runtime, agents::Agents, random};
+use super::{Runtime, lineup::Agents, random};
 use crate::{
     core::{
-        BlobHash, Fact, Fault, Message, Model, ModelRequest, SpanId, Store, TraceId,
+        BlobHash, Entry, Fact, Fault, Message, Model, ModelRequest, SpanId, Store, TraceId,
         fact::{MODEL_CHECKED, ModelInfo},
         port::{StoreError, TraceContext},
     },
@@ -164,13 +164,21 @@ impl Checked {
     /// Where the store cannot be read.
     pub(super) fn read(agents: &Agents, store: &dyn Store) -> Result<Self, StoreError> {
         let wanted = agents.current().values().any(|agent| agent.fallback.is_some());
-        let mut last = HashMap::new();
-        for entry in if wanted { store.system_facts(MODEL_CHECKED)? } else { Vec::new() } {
+        let checked = Self::default();
+        if wanted {
+            checked.take_in(store.system_facts(MODEL_CHECKED)?);
+        }
+        Ok(checked)
+    }
+
+    /// Learns what was tried before, oldest first.
+    pub(super) fn take_in(&self, earlier: Vec<Entry>) {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        for entry in earlier {
             if let Fact::ModelChecked { model, request_model, tools_hash, ok } = entry.fact {
                 last.insert((model, request_model, tools_hash), ok);
             }
         }
-        Ok(Self { last: Mutex::new(last), ..Self::default() })
     }
 
     fn learn(&self, model: &ModelInfo, tools_hash: BlobHash, ok: bool) {

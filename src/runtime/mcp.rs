@@ -101,7 +101,7 @@ impl Runtime {
     pub(super) fn refresh_tools(&self) {
         let inner = &self.inner;
         inner.agents.refresh(&inner.servers, |tools, circuits| {
-            inner.signals.metrics().declare(&tools, &circuits);
+            inner.signals.metrics().declare_tools(&tools, &circuits);
             inner.circuits.declare(circuits);
         });
     }

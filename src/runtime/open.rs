@@ -108,7 +108,7 @@ impl Runtime {
             return Err(Refused::Journal(fault));
         }
         if let Some(name) = inner.agents.meant(task.agent.as_deref()) {
-            self.tools_settled(name).await;
+            self.tools_settled(&name).await;
         }
         let agent = inner.agents.find(task.agent.as_deref())?;
         let task_type = inner.agents.task_type(&agent, task.task_type)?;

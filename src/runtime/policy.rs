@@ -13,7 +13,7 @@ use crate::{
         port::{LiveText, StoreError},
     },
     journal::SystemLog,
-    policy::{Act, Cache, Circuits, Limits, Policy, Primaries, Slots, Standing},
+    policy::{Act, Cache, Circuits, Limits, Policy, Primaries, Slots, Standing, ToolRate},
 };
 
 /// The circuit breakers that are asked for: one a tool or group of tools, one a model.
@@ -35,12 +35,11 @@ pub(super) fn fallbacks(config: &Config) -> impl Iterator<Item = (String, String
 pub(super) fn build(config: &Config, setup: &Setup, system: &SystemLog, readers: Arc<dyn LiveText>) -> Policy {
     let breaker = config.circuit_breaker.rules();
     let primaries = fallbacks(config).map(|(primary, _)| primary);
-    let rates = config.rate_limits.tools.iter().map(|(tool, rate)| (tool.clone(), rate.rates()));
     Policy {
         circuits: Circuits::new(system.clone(), &breaker, circuits(config, &setup.own)),
         // A model that is down is tried as often as one whose circuit is open.
         primaries: Primaries::new(system.clone(), breaker.half_open_after, primaries),
-        limits: Limits::new(rates, &setup.clock),
+        limits: Limits::new(rates(config), &setup.clock),
         slots: Slots::default(),
         cache: Cache::default(),
         llm_retry: config.llm_retry_policy.rules().for_models(),
@@ -48,6 +47,29 @@ pub(super) fn build(config: &Config, setup: &Setup, system: &SystemLog, readers:
         entropy: setup.entropy.clone(),
         readers,
     }
+}
+
+/// What stands around calls of sessions that begin from now on: all that was counted and learnt
+/// so far, under the rules of another configuration. Kept results are forgotten, for the tools
+/// that gave them may ask elsewhere now.
+pub(super) fn rebuild(before: &Policy, config: &Config, setup: &Setup) -> Policy {
+    Policy {
+        limits: before.limits.with(rates(config), &setup.clock),
+        cache: Cache::default(),
+        llm_retry: config.llm_retry_policy.rules().for_models(),
+        tool_retry: config.tool_retry_policy.rules(),
+        ..before.clone()
+    }
+}
+
+/// Begins the breakers and records that a configuration asks for and that are not there yet.
+pub(super) fn declare(policy: &Policy, config: &Config, setup: &Setup) {
+    policy.circuits.declare(circuits(config, &setup.own));
+    policy.primaries.declare(fallbacks(config).map(|(primary, _)| primary));
+}
+
+fn rates(config: &Config) -> impl Iterator<Item = (String, ToolRate)> {
+    config.rate_limits.tools.iter().map(|(tool, rate)| (tool.clone(), rate.rates()))
 }
 
 /// Takes over how earlier processes left the breakers.

@@ -11,7 +11,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 impl Runtime {
     /// Refuses the session that would be one too many, and records that it did.
     pub(super) async fn check_quota(&self, principal: &str) -> Result<(), Refused> {
-        let Some(limit) = self.inner.sessions_per_hour else { return Ok(()) };
+        let Some(limit) = self.rules(|rules| rules.sessions_per_hour) else { return Ok(()) };
         let (now, count) = (self.inner.journal.clock().now(), usize::try_from(limit).unwrap_or(usize::MAX));
         let (owner, since) = (principal.to_owned(), an_hour_before(now));
         let starts = self.on_store(move |store| store.recent_starts(&owner, since, count)).await;

@@ -145,7 +145,7 @@ impl Runtime {
     /// # Errors
     /// As [`Runtime::erase`].
     pub async fn erase_outdated(&self) -> Result<u64, StoreError> {
-        let Some(kept) = self.inner.retention else { return Ok(0) };
+        let Some(kept) = self.rules(|rules| rules.retention) else { return Ok(0) };
         let now = self.inner.journal.clock().now().as_nanos();
         let before = now.saturating_sub(u64::try_from(kept.as_nanos()).unwrap_or(u64::MAX));
         let before = Timestamp::from_nanos(before);

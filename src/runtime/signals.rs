@@ -154,7 +154,7 @@ impl Signals {
 }
 
 /// The values that labels may have: what is declared, and what the program brings along.
-fn labels(config: &Config, own: &Own) -> MetricLabels {
+pub(super) fn labels(config: &Config, own: &Own) -> MetricLabels {
     let models = config.models.iter().map(|(name, model)| match own.model(name) {
         Some(model) => (name.clone(), model.info().provider.clone(), model.info().request_model.clone()),
         None => (name.clone(), model.provider.label().to_owned(), model.request_model.clone()),

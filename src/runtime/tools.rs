@@ -74,7 +74,7 @@ impl Runtime {
     /// What is behind a tool: the kind in its configuration, `mcp`, or `own` where the program
     /// brought it along.
     pub fn tool_kind(&self, name: &str) -> &'static str {
-        let kinds = &self.inner.kinds;
+        let kinds = self.inner.agents.kinds();
         let remote = || kinds.prefixes.iter().any(|prefix| name.starts_with(prefix)).then_some("mcp");
         kinds.configured.get(name).copied().or_else(remote).unwrap_or("own")
     }

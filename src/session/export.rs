@@ -152,6 +152,7 @@ fn texts_of(fact: &Fact) -> [Option<BlobHash>; 4] {
         | Fact::ToolDefinitionChanged(_)
         | Fact::ProcessStarted { .. }
         | Fact::ProcessStopped { .. }
+        | Fact::ConfigReloaded { .. }
         | Fact::SessionsErased { .. }
         | Fact::RateLimited { .. }
         | Fact::ModelFallback { .. }

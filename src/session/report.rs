@@ -1,6 +1,6 @@
 //! A session as callers see it, the same in the API and on the command line.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
@@ -104,7 +104,7 @@ pub struct SessionReport {
 }
 
 /// A session as one of a list.
-#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SessionRow {
     /// The session.
     #[schema(value_type = String, pattern = "^sess_[0-9a-f]{32}$", example = "sess_00112233445566778899aabbccddeeff")]

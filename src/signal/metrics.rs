@@ -111,9 +111,14 @@ impl Metrics {
         Ok(Self { inner: Arc::new(inner) })
     }
 
+    /// Gives birth at zero to the series of what a configuration declares that was read later.
+    pub fn declare(&self, labels: &MetricLabels) {
+        self.inner.series.declare(labels);
+    }
+
     /// Gives birth at zero to the series of tools and circuit breakers that are known only now.
-    pub fn declare(&self, tools: &[String], circuits: &[CircuitId]) {
-        self.inner.series.declare(tools, circuits);
+    pub fn declare_tools(&self, tools: &[String], circuits: &[CircuitId]) {
+        self.inner.series.declare_tools(tools, circuits);
     }
 
     /// The sink that counts committed facts.

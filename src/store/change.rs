@@ -88,6 +88,7 @@ impl<'a> Change<'a> {
             | Fact::ModelChecked { .. }
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
+            | Fact::ConfigReloaded { .. }
             | Fact::SessionsErased { .. } => {}
         }
     }

@@ -117,12 +117,62 @@ fn a_stop_has_the_time_that_the_service_takes() {
     assert_eq!(manifest("statefulset")["spec"]["template"]["spec"]["terminationGracePeriodSeconds"], 35);
 }
 
+/// Runs the script of the demo's keys in a folder of its own.
+fn make_demo_keys(folder: &std::path::Path) {
+    let made = Command::new(path("deploy/make-demo-keys.sh")).arg(folder).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+}
+
+/// What the script wrote under this name.
+fn demo_key(folder: &std::path::Path, caller: &str) -> String {
+    let keys = std::fs::read_to_string(folder.join("demo_keys")).unwrap();
+    keys.lines().find_map(|line| line.strip_prefix(&format!("{caller}="))).unwrap().to_owned()
+}
+
 #[test]
-fn the_configuration_of_the_containers_is_right() {
-    let file = path("deploy/glassbox/glassbox.yaml");
-    let said = Home::new().run(&["--config", file.to_str().unwrap(), "check"]);
+fn the_configuration_of_the_containers_works_with_the_keys_of_the_demo() {
+    let secrets = tempfile::tempdir().unwrap();
+    make_demo_keys(secrets.path());
+    let hashes = secrets.path().join("glassbox_api_keys");
+    let home = Home::configured(&text("deploy/glassbox/glassbox.yaml"))
+        .variable("GLASSBOX__AUTH__API_KEYS_FILE", hashes.to_str().unwrap());
+    let said = home.run(&["check"]);
     assert_eq!(said.code, Some(0), "{said:?}");
     check_printed("deploy/kubernetes/glassbox.yaml", &text("deploy/glassbox/glassbox.yaml"));
+
+    let server = home.serve();
+    let ask = |caller: &str, method: &str, path: &str, body: &str| {
+        let bearer = format!("Bearer {}", demo_key(secrets.path(), caller));
+        let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
+        server.request(method, path, &headers, body)
+    };
+    let task = r#"{"task": "Сколько я потратил на такси в сентябре?"}"#;
+    let answer = ask("customer", "POST", "/v1/sessions?wait=15s", task);
+    assert_eq!(answer.json()["answer"], "Такси в сентябре: 2 поездки, 5000 ₸.", "{answer:?}");
+    assert_eq!(ask("traffic", "GET", "/v1/sessions", "").json()["sessions"], serde_json::json!([]));
+    let all = ask("operator", "GET", "/v1/sessions", "").json();
+    assert_eq!(all["sessions"][0]["principal"], "C-001");
+    assert_eq!(ask("approver", "GET", "/v1/confirmations", "").status, 200);
+    assert_eq!(server.get("/v1/sessions").status, 401, "without a key");
+
+    // A second run changes no key.
+    let before = demo_key(secrets.path(), "customer");
+    make_demo_keys(secrets.path());
+    assert_eq!(demo_key(secrets.path(), "customer"), before);
+    let mode =
+        std::os::unix::fs::PermissionsExt::mode(&secrets.path().join("demo_keys").metadata().unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600, "the keys are their maker's alone");
+}
+
+/// The file of hashes is where the containers have it.
+#[test]
+fn the_keys_are_where_the_configuration_looks() {
+    let place = data("deploy/glassbox/glassbox.yaml")["auth"]["api_keys_file"].as_str().unwrap().to_owned();
+    assert_eq!(data(COMPOSE)["services"]["glassbox"]["secrets"][0]["target"], place);
+    let container = manifest("statefulset")["spec"]["template"]["spec"]["containers"][0].clone();
+    let mounts = list(&container["volumeMounts"]);
+    let mount = mounts.iter().find(|mount| mount["name"] == "api-keys").unwrap();
+    assert_eq!(format!("{}/api_keys", mount["mountPath"].as_str().unwrap()), place);
 }
 
 #[test]

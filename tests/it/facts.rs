@@ -17,7 +17,7 @@ use glassbox::{
 use serde_json::json;
 
 /// The number of kinds of fact; [`place`] does not compile without a new one.
-const KINDS: usize = 28;
+const KINDS: usize = 29;
 
 /// How a session of this id, principal and start begins.
 pub(crate) fn session_started(id: SessionId, principal: &str, agent: &str) -> Fact {
@@ -157,6 +157,7 @@ pub(crate) fn samples(id: SessionId) -> Vec<Fact> {
             },
         })),
         Fact::SessionsErased { count: 40, cause: EraseCause::Retention },
+        Fact::ConfigReloaded { refused: Some("line 3, agents.bank.model: no such model".into()) },
         Fact::RateLimited { limit: RateLimit::ToolPrincipal, tool: Some("pay".to_owned()), wait_ms: 12_345 },
         circuit_changed("pay", CircuitState::Open, Some(Timestamp::from_nanos(1_771_410_825_000_000_001))),
         session_finished(SessionStatus::BudgetExceeded, Some(EndReason::TokenBudget)),
@@ -313,6 +314,7 @@ const fn place(fact: &Fact) -> usize {
         Fact::ModelChecked { .. } => 25,
         Fact::AnswerChecked { .. } => 26,
         Fact::ToolDefinitionChanged(_) => 27,
+        Fact::ConfigReloaded { .. } => 28,
     }
 }
 

@@ -259,6 +259,7 @@ fn line(fact: &Fact) -> String {
         Fact::ProcessStarted { .. } => "process_started".into(),
         Fact::ProcessStopped { .. } => "process_stopped".into(),
         Fact::SessionsErased { .. } => "sessions_erased".into(),
+        Fact::ConfigReloaded { .. } => "config_reloaded".into(),
     }
 }
 

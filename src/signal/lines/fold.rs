@@ -113,6 +113,7 @@ fn write_fact(hash: &KeyedHash, open: Option<&Open<Identity>>, session: SessionI
         | Fact::ModelChecked { .. }
         | Fact::ProcessStarted { .. }
         | Fact::ProcessStopped { .. }
+        | Fact::ConfigReloaded { .. }
         | Fact::SessionsErased { .. } => return None,
     };
     Some(line.close())

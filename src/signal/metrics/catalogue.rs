@@ -90,6 +90,10 @@ families! {
         "Sessions that this process drives now.";
     SESSIONS_ERASED = "glassbox_sessions_erased_total", Kind::Counter, ["cause"], "sessions",
         "Sessions removed from the store, by why: their time was over, or somebody asked for it.";
+    CONFIG_TAKEN = "glassbox_config_last_reload_successful", Kind::Gauge, [], "0 or 1",
+        "Whether the process runs with the configuration that it was last asked to read.";
+    CONFIG_TAKEN_AT = "glassbox_config_last_reload_success_timestamp_seconds", Kind::Gauge, [], "seconds",
+        "When the process last took over a configuration, in seconds since 1970.";
     CONTEXT = "glassbox_context_utilization_ratio", Kind::Histogram(RATIO), ["agent"], "ratio",
         "Fullest that the context window of a session was before a call, observed once when it ends.";
     LIMITS = "glassbox_limits_reached_total", Kind::Counter, ["limit"], "limits",

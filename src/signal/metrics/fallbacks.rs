@@ -5,13 +5,16 @@
 
 use std::{
     collections::HashMap,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        PoisonError, RwLock, RwLockReadGuard,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use prometheus::{IntCounterVec, IntGauge, IntGaugeVec, Registry};
 
 use super::{
-    MetricLabels, catalogue as c,
+    catalogue as c,
     series::{counters, gauges},
 };
 use crate::{
@@ -25,7 +28,8 @@ use crate::{
 /// All of them.
 pub(super) struct Fallbacks {
     calls: IntCounterVec,
-    primaries: HashMap<String, Standing>,
+    active: IntGaugeVec,
+    primaries: RwLock<HashMap<String, Standing>>,
     untested: IntGaugeVec,
 }
 
@@ -37,34 +41,40 @@ struct Standing {
 }
 
 impl Fallbacks {
-    pub(super) fn new(registry: &Registry, labels: &MetricLabels) -> Result<Self, prometheus::Error> {
-        let calls = counters(registry, &c::FALLBACKS)?;
-        let active = gauges(registry, &c::FALLBACK_ACTIVE)?;
-        let untested = gauges(registry, &c::FALLBACK_UNTESTED)?;
-        for (primary, fallback) in &labels.fallbacks {
+    pub(super) fn new(registry: &Registry) -> Result<Self, prometheus::Error> {
+        Ok(Self {
+            calls: counters(registry, &c::FALLBACKS)?,
+            active: gauges(registry, &c::FALLBACK_ACTIVE)?,
+            primaries: RwLock::default(),
+            untested: gauges(registry, &c::FALLBACK_UNTESTED)?,
+        })
+    }
+
+    /// Gives birth at zero to the series of these pairs of a primary and its fallback.
+    pub(super) fn declare(&self, pairs: &[(String, String)]) {
+        let mut primaries = self.primaries.write().unwrap_or_else(PoisonError::into_inner);
+        for (primary, fallback) in pairs {
             for cause in FallbackCause::all() {
-                calls.with_label_values(&[primary, cause.label()]);
+                self.calls.with_label_values(&[primary, cause.label()]);
             }
-            untested.with_label_values(&[fallback]);
+            self.untested.with_label_values(&[fallback]);
+            primaries.entry(primary.clone()).or_insert_with(|| Standing {
+                active: self.active.with_label_values(&[primary]),
+                down: AtomicBool::new(false),
+                circuit_closed: AtomicBool::new(true),
+            });
         }
-        let standing = |primary: &String| Standing {
-            active: active.with_label_values(&[primary]),
-            down: AtomicBool::new(false),
-            circuit_closed: AtomicBool::new(true),
-        };
-        let primaries = labels.fallbacks.iter().map(|(primary, _)| (primary.clone(), standing(primary))).collect();
-        Ok(Self { calls, primaries, untested })
     }
 
     /// A call went to the fallback; a primary that is no longer configured becomes `unknown`.
     pub(super) fn count(&self, primary: &str, cause: FallbackCause) {
-        let model = if self.primaries.contains_key(primary) { primary } else { UNKNOWN };
+        let model = if self.known().contains_key(primary) { primary } else { UNKNOWN };
         self.calls.with_label_values(&[model, cause.label()]).inc();
     }
 
     /// A primary was given up or taken back.
     pub(super) fn primary(&self, model: &str, down: bool) {
-        if let Some(standing) = self.primaries.get(model) {
+        if let Some(standing) = self.known().get(model) {
             standing.down.store(down, Ordering::Relaxed);
             standing.show();
         }
@@ -73,7 +83,8 @@ impl Fallbacks {
     /// A circuit moved; only that of a primary matters here.
     pub(super) fn circuit(&self, change: &CircuitChange) {
         let primary = Some(&change.circuit).filter(|circuit| circuit.kind == CircuitKind::Model);
-        if let Some(standing) = primary.and_then(|circuit| self.primaries.get(&circuit.name)) {
+        let known = self.known();
+        if let Some(standing) = primary.and_then(|circuit| known.get(&circuit.name)) {
             standing.circuit_closed.store(change.to == CircuitState::Closed, Ordering::Relaxed);
             standing.show();
         }
@@ -82,6 +93,10 @@ impl Fallbacks {
     /// Whether a fallback was not tried with the definitions of now.
     pub(super) fn untested(&self, model: &str, is_untested: bool) {
         self.untested.with_label_values(&[model]).set(i64::from(is_untested));
+    }
+
+    fn known(&self) -> RwLockReadGuard<'_, HashMap<String, Standing>> {
+        self.primaries.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -55,6 +55,8 @@ fn count_fact(series: &Series, open: Option<&Open<Arc<SessionSeries>>>, entry: &
         Fact::ModelFallback { from, cause, .. } => series.fallbacks.count(from, *cause),
         Fact::LimitReached { limit, .. } => series.limit(*limit),
         Fact::SessionsErased { count, cause } => series.erased(*cause, *count),
+        Fact::ProcessStarted { .. } => series.config(Some(entry.at)),
+        Fact::ConfigReloaded { refused } => series.config(refused.is_none().then_some(entry.at)),
         Fact::SessionFinished(end) => count_session(series, open, end, entry.at),
         Fact::SessionStarted(_)
         | Fact::SessionSuspended { .. }
@@ -70,7 +72,6 @@ fn count_fact(series: &Series, open: Option<&Open<Arc<SessionSeries>>>, entry: &
         | Fact::HandedOver { .. }
         | Fact::ToolDefinitionChanged(_)
         | Fact::ModelChecked { .. }
-        | Fact::ProcessStarted { .. }
         | Fact::ProcessStopped { .. } => {}
     }
 }

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     core::{
-        FaultKind, SessionStatus, ToolOutcome,
+        FaultKind, SessionStatus, Timestamp, ToolOutcome,
         circuit::{CircuitChange, CircuitId, CircuitState},
         fact::{EraseCause, Limit, ModelOutcome, RateLimit},
         port::StoreErrorKind,
@@ -70,13 +70,16 @@ impl Verdict {
 /// Everything that the fold counts into.
 pub(super) struct Series {
     families: Families,
-    sessions: HashMap<String, HashMap<String, Arc<SessionSeries>>>,
+    /// By agent, then by task type. These and the models grow when the configuration is read again.
+    sessions: RwLock<HashMap<String, HashMap<String, Arc<SessionSeries>>>>,
     /// May grow, by the names that servers give their tools.
     tools: RwLock<HashMap<String, Arc<ToolSeries>>>,
     unknown_tool: Arc<ToolSeries>,
-    models: HashMap<String, Arc<ModelSeries>>,
+    models: RwLock<HashMap<String, Arc<ModelSeries>>>,
     circuits: RwLock<HashMap<CircuitId, [CircuitSeries; 3]>>,
     pub(super) sessions_active: IntGauge,
+    config_taken: IntGauge,
+    config_taken_at: IntGauge,
     pub(super) fallbacks: Fallbacks,
 }
 
@@ -144,17 +147,6 @@ struct Families {
 impl Series {
     pub(super) fn new(registry: &Registry, labels: &MetricLabels) -> Result<Self, prometheus::Error> {
         let families = Families::register(registry)?;
-        let mut sessions: HashMap<String, HashMap<_, _>> = HashMap::new();
-        for (agent, task_types) in &labels.agents {
-            let of_agent = sessions.entry(agent.clone()).or_default();
-            for task_type in task_types {
-                of_agent.insert(task_type.clone(), Arc::new(families.session(agent, task_type)));
-            }
-        }
-        let models = labels.models.iter().map(|(name, provider, request_model)| {
-            (name.clone(), Arc::new(families.model(name, provider, request_model)))
-        });
-        let models = models.collect();
         for limit in Limit::ALL {
             families.limits.with_label_values(&[limit.label()]);
         }
@@ -166,15 +158,43 @@ impl Series {
         }
         let unknown_tool = Arc::new(families.tool(UNKNOWN));
         let sessions_active = gauge(registry, &c::SESSIONS_ACTIVE)?;
-        let (tools, circuits) = (RwLock::default(), RwLock::default());
-        let fallbacks = Fallbacks::new(registry, labels)?;
-        let series = Self { families, sessions, tools, unknown_tool, models, circuits, sessions_active, fallbacks };
-        series.declare(&labels.tools, &labels.circuits);
+        let series = Self {
+            families,
+            sessions: RwLock::default(),
+            tools: RwLock::default(),
+            unknown_tool,
+            models: RwLock::default(),
+            circuits: RwLock::default(),
+            sessions_active,
+            config_taken: gauge(registry, &c::CONFIG_TAKEN)?,
+            config_taken_at: gauge(registry, &c::CONFIG_TAKEN_AT)?,
+            fallbacks: Fallbacks::new(registry)?,
+        };
+        series.declare(labels);
         Ok(series)
     }
 
+    /// Gives birth at zero to the series of all declared names that have none yet.
+    pub(super) fn declare(&self, labels: &MetricLabels) {
+        let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
+        for (agent, task_types) in &labels.agents {
+            let of_agent = sessions.entry(agent.clone()).or_default();
+            for task_type in task_types {
+                let born = || Arc::new(self.families.session(agent, task_type));
+                of_agent.entry(task_type.clone()).or_insert_with(born);
+            }
+        }
+        let mut models = self.models.write().unwrap_or_else(PoisonError::into_inner);
+        for (name, provider, request_model) in &labels.models {
+            // A model may be asked by another name than before; equal names give the same series.
+            models.insert(name.clone(), Arc::new(self.families.model(name, provider, request_model)));
+        }
+        self.fallbacks.declare(&labels.fallbacks);
+        self.declare_tools(&labels.tools, &labels.circuits);
+    }
+
     /// Gives birth at zero to the series of tools and breakers that have none yet.
-    pub(super) fn declare(&self, tools: &[String], circuits: &[CircuitId]) {
+    pub(super) fn declare_tools(&self, tools: &[String], circuits: &[CircuitId]) {
         let mut known = self.tools.write().unwrap_or_else(PoisonError::into_inner);
         for tool in tools.iter().take(MOST_TOOLS.saturating_sub(known.len())) {
             known.entry(tool.clone()).or_insert_with(|| Arc::new(self.families.tool(tool)));
@@ -187,7 +207,7 @@ impl Series {
 
     /// The series of an agent and task type; undeclared ones share `unknown`.
     pub(super) fn session(&self, agent: &str, task_type: &str) -> Arc<SessionSeries> {
-        match self.sessions.get(agent) {
+        match self.sessions.read().unwrap_or_else(PoisonError::into_inner).get(agent) {
             None => Arc::new(self.families.session(UNKNOWN, UNKNOWN)),
             Some(of_agent) => match of_agent.get(task_type) {
                 None => Arc::new(self.families.session(agent, UNKNOWN)),
@@ -204,7 +224,8 @@ impl Series {
 
     /// The series of a model; one that is no longer configured becomes `unknown`.
     pub(super) fn model(&self, model: Option<&str>) -> Arc<ModelSeries> {
-        match model.and_then(|name| self.models.get(name)) {
+        let known = self.models.read().unwrap_or_else(PoisonError::into_inner);
+        match model.and_then(|name| known.get(name)) {
             Some(series) => Arc::clone(series),
             None => Arc::new(self.families.model(UNKNOWN, UNKNOWN, UNKNOWN)),
         }
@@ -221,6 +242,14 @@ impl Series {
             let is_new = series.state == change.to;
             series.now.set(i64::from(is_new));
             series.moves.inc_by(u64::from(is_new));
+        }
+    }
+
+    /// A configuration was taken over at this time, or was not.
+    pub(super) fn config(&self, taken: Option<Timestamp>) {
+        self.config_taken.set(i64::from(taken.is_some()));
+        if let Some(at) = taken {
+            self.config_taken_at.set(i64::try_from(at.as_nanos() / 1_000_000_000).unwrap_or(i64::MAX));
         }
     }
 

@@ -75,6 +75,7 @@ impl Tail {
             | Fact::ModelChecked { .. }
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
+            | Fact::ConfigReloaded { .. }
             | Fact::SessionsErased { .. } => {}
         }
         Vec::new()
