@@ -16,6 +16,7 @@ use prometheus::{
 use super::{
     MetricLabels,
     catalogue::{self as c, Family, Kind},
+    definitions::Definitions,
     fallbacks::Fallbacks,
 };
 use crate::{
@@ -78,6 +79,7 @@ pub(super) struct Series {
     circuits: RwLock<HashMap<CircuitId, [CircuitSeries; 3]>>,
     pub(super) sessions_active: IntGauge,
     pub(super) fallbacks: Fallbacks,
+    pub(super) definitions: Definitions,
 }
 
 /// Of one state of one circuit breaker.
@@ -167,8 +169,9 @@ impl Series {
         let unknown_tool = Arc::new(families.tool(UNKNOWN));
         let sessions_active = gauge(registry, &c::SESSIONS_ACTIVE)?;
         let (tools, circuits) = (RwLock::default(), RwLock::default());
-        let fallbacks = Fallbacks::new(registry, labels)?;
-        let series = Self { families, sessions, tools, unknown_tool, models, circuits, sessions_active, fallbacks };
+        let (fallbacks, definitions) = (Fallbacks::new(registry, labels)?, Definitions::new(registry, labels)?);
+        let series =
+            Self { families, sessions, tools, unknown_tool, models, circuits, sessions_active, fallbacks, definitions };
         series.declare(&labels.tools, &labels.circuits);
         Ok(series)
     }

@@ -2,12 +2,16 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use serde_json::json;
+
 use super::{MetricLabels, Metrics, catalogue::FAMILIES};
 use crate::{
     core::{
-        EndReason, Entry, FaultKind, SessionStatus, StreamId, Timestamp, ToolOutcome,
+        BlobHash, EndReason, Entry, FaultKind, SessionStatus, StreamId, Timestamp, ToolDefinition, ToolOutcome,
         circuit::{CircuitCause, CircuitChange, CircuitId, CircuitState},
-        fact::{Decision, EraseCause, Fact, FallbackCause, Limit, ModelOutcome, RateLimit, SuspendCause},
+        fact::{
+            Decision, DefinitionChange, EraseCause, Fact, FallbackCause, Limit, ModelOutcome, RateLimit, SuspendCause,
+        },
         id::ProcessId,
         port::{JournalWatch as _, StoreErrorKind},
     },
@@ -19,6 +23,7 @@ fn metrics() -> Metrics {
         agents: vec![("bank".into(), vec!["spending".into(), "cards".into()])],
         models: vec![("main".into(), "anthropic".into(), "claude-x".into())],
         tools: vec!["search".into(), "pay".into()],
+        mcp_servers: vec!["files".into()],
         fallbacks: vec![("main".into(), "backup".into())],
         circuits: vec![CircuitId::tool("search"), CircuitId::model("main")],
         sinks: vec!["lines", "feed"],
@@ -57,6 +62,7 @@ fn every_declared_series_is_born_at_zero() {
         r#"glassbox_tool_calls_total{outcome="circuit_open",tool="pay"} 0"#,
         r#"glassbox_tool_calls_total{outcome="unknown_tool",tool="unknown"} 0"#,
         r#"glassbox_tool_attempts_total{outcome="timeout",tool="search"} 0"#,
+        r#"glassbox_tool_definition_changes_total{server="files",verdict="blocked"} 0"#,
         r#"glassbox_model_calls_total{model="main",outcome="rate_limited"} 0"#,
         r#"glassbox_model_fallbacks_total{cause="primary_down",model="main"} 0"#,
         r#"glassbox_model_fallbacks_total{cause="circuit_open",model="main"} 0"#,
@@ -367,6 +373,32 @@ fn nothing_is_kept_of_sessions_that_left() {
     );
     let text = metrics.render();
     assert!(!text.contains("nobody") && !text.contains("undeclared") && !text.contains("gone"));
+}
+
+#[test]
+fn definitions_of_servers_are_counted_by_what_became_of_them() {
+    let metrics = metrics();
+    let change = |server: &str, old: Option<u8>, blocked| {
+        let definition = ToolDefinition { name: "read".into(), description: String::new(), input_schema: json!({}) };
+        let (old, new) = (old.map(|byte| BlobHash::from_bytes([byte; 32])), BlobHash::from_bytes([9; 32]));
+        let (server, tool) = (server.to_owned(), "read".to_owned());
+        let change = DefinitionChange { server, tool, called: None, old, new, blocked, definition };
+        let stream = StreamId::System(ProcessId::from_bytes([2; 16]));
+        Entry { stream, seq: 1, at: Timestamp::default(), fact: Fact::ToolDefinitionChanged(Box::new(change)) }
+    };
+    let changes =
+        [("files", None, false), ("files", Some(1), false), ("files", Some(1), true), ("files", Some(2), true)];
+    publish(&metrics, &changes.map(|(server, old, blocked)| change(server, old, blocked)));
+    publish(&metrics, &[change("gone", None, false)]);
+    check(
+        &metrics,
+        &[
+            (r#"glassbox_tool_definition_changes_total{server="files",verdict="new"}"#, 1.0),
+            (r#"glassbox_tool_definition_changes_total{server="files",verdict="accepted"}"#, 1.0),
+            (r#"glassbox_tool_definition_changes_total{server="files",verdict="blocked"}"#, 2.0),
+        ],
+    );
+    assert!(!metrics.render().contains("gone"));
 }
 
 #[test]
