@@ -69,7 +69,6 @@ pub enum Shape {
     Word(fn() -> Vec<&'static str>),
 }
 
-/// A hash of something that is nobody's secret.
 const BLOB: Shape = Shape::Pattern("^sha256:[0-9a-f]{64}$");
 const HASH: Shape = Shape::Pattern("^hmac-sha256:[0-9a-f]{8}:[0-9a-f]{64}$");
 

@@ -31,3 +31,36 @@ impl Definitions {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::core::{BlobHash, ToolDefinition};
+
+    fn change(server: &str, old: Option<u8>, blocked: bool) -> DefinitionChange {
+        let definition = ToolDefinition { name: "read".into(), description: String::new(), input_schema: json!({}) };
+        let (old, new) = (old.map(|byte| BlobHash::from_bytes([byte; 32])), BlobHash::from_bytes([9; 32]));
+        let (server, tool) = (server.to_owned(), "read".to_owned());
+        DefinitionChange { server, tool, called: None, old, new, blocked, definition }
+    }
+
+    #[test]
+    fn definitions_are_counted_by_what_became_of_them() {
+        let labels = MetricLabels { mcp_servers: vec!["files".into()], ..MetricLabels::default() };
+        let definitions = Definitions::new(&Registry::new(), &labels).expect("a family");
+        for (server, old, blocked) in [
+            ("files", None, false),
+            ("files", Some(1), false),
+            ("files", Some(1), true),
+            ("files", None, true),
+            ("gone", None, false),
+        ] {
+            definitions.count(&change(server, old, blocked));
+        }
+        let counted = definitions.servers["files"].each_ref().map(IntCounter::get);
+        assert_eq!(counted, [1, 1, 2], "new, accepted, blocked");
+        assert_eq!(definitions.servers.len(), 1, "a server that is no longer configured has no series");
+    }
+}

@@ -2,16 +2,12 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use serde_json::json;
-
 use super::{MetricLabels, Metrics, catalogue::FAMILIES};
 use crate::{
     core::{
-        BlobHash, EndReason, Entry, FaultKind, SessionStatus, StreamId, Timestamp, ToolDefinition, ToolOutcome,
+        EndReason, Entry, FaultKind, SessionStatus, StreamId, Timestamp, ToolOutcome,
         circuit::{CircuitCause, CircuitChange, CircuitId, CircuitState},
-        fact::{
-            Decision, DefinitionChange, EraseCause, Fact, FallbackCause, Limit, ModelOutcome, RateLimit, SuspendCause,
-        },
+        fact::{Decision, EraseCause, Fact, FallbackCause, Limit, ModelOutcome, RateLimit, SuspendCause},
         id::ProcessId,
         port::{JournalWatch as _, StoreErrorKind},
     },
@@ -373,32 +369,6 @@ fn nothing_is_kept_of_sessions_that_left() {
     );
     let text = metrics.render();
     assert!(!text.contains("nobody") && !text.contains("undeclared") && !text.contains("gone"));
-}
-
-#[test]
-fn definitions_of_servers_are_counted_by_what_became_of_them() {
-    let metrics = metrics();
-    let change = |server: &str, old: Option<u8>, blocked| {
-        let definition = ToolDefinition { name: "read".into(), description: String::new(), input_schema: json!({}) };
-        let (old, new) = (old.map(|byte| BlobHash::from_bytes([byte; 32])), BlobHash::from_bytes([9; 32]));
-        let (server, tool) = (server.to_owned(), "read".to_owned());
-        let change = DefinitionChange { server, tool, called: None, old, new, blocked, definition };
-        let stream = StreamId::System(ProcessId::from_bytes([2; 16]));
-        Entry { stream, seq: 1, at: Timestamp::default(), fact: Fact::ToolDefinitionChanged(Box::new(change)) }
-    };
-    let changes =
-        [("files", None, false), ("files", Some(1), false), ("files", Some(1), true), ("files", Some(2), true)];
-    publish(&metrics, &changes.map(|(server, old, blocked)| change(server, old, blocked)));
-    publish(&metrics, &[change("gone", None, false)]);
-    check(
-        &metrics,
-        &[
-            (r#"glassbox_tool_definition_changes_total{server="files",verdict="new"}"#, 1.0),
-            (r#"glassbox_tool_definition_changes_total{server="files",verdict="accepted"}"#, 1.0),
-            (r#"glassbox_tool_definition_changes_total{server="files",verdict="blocked"}"#, 2.0),
-        ],
-    );
-    assert!(!metrics.render().contains("gone"));
 }
 
 #[test]
