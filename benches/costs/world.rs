@@ -154,6 +154,7 @@ fn metrics() -> Metrics {
         agents: vec![("bank".into(), config.agents["bank"].task_types.clone())],
         models: vec![("bank".into(), "scripted".into(), "bank".into())],
         tools: vec!["txn_sum".into(), "card_block".into(), "lookup".into()],
+        mcp_servers: Vec::new(),
         fallbacks: Vec::new(),
         circuits: Vec::new(),
         sinks: vec!["feed", "lines", "otlp"],

@@ -18,7 +18,7 @@ pub use self::{
         ToolCallEnd,
     },
     confirmation::{ConfirmationEnd, ConfirmationRequest, Decision},
-    definition::DefinitionChange,
+    definition::{DefinitionChange, DefinitionVerdict},
     fallback::FallbackCause,
     limit::{HandoverCause, Limit, RateLimit},
     session::{

@@ -15,7 +15,10 @@ use crate::{
     core::{Entry, Store, fact, port::StoreError},
     journal::SystemLog,
     signal::redact,
-    tool::mcp::Server,
+    tool::{
+        bank::service,
+        mcp::{Reach, Server, Settings},
+    },
 };
 
 /// How long the servers may take to stop, all together.
@@ -37,8 +40,8 @@ impl Servers {
         }
         let earlier: Vec<Entry> = store.system_facts(fact::TOOL_DEFINITION_CHANGED)?;
         let clean = |text: &str| redact(text).into_owned();
-        let server = |(name, settings): (&String, &_)| {
-            (name.clone(), Server::new(name, Clone::clone(settings), system.clone(), clean, &earlier))
+        let server = |(name, settings): (&String, &Settings)| {
+            (name.clone(), Server::new(name, in_reach(settings), system.clone(), clean, &earlier))
         };
         Ok(Self { by_name: config.mcp_servers.iter().map(server).collect(), ..Self::default() })
     }
@@ -117,4 +120,17 @@ impl Runtime {
         }
         self.refresh_tools();
     }
+}
+
+/// The demo bank's own service is reached where this process started it; where it cannot be, the
+/// server is down as any other.
+fn in_reach(settings: &Settings) -> Settings {
+    let mut settings = settings.clone();
+    if let Reach::Http { url, .. } = &mut settings.reach {
+        match service::reachable(url) {
+            Ok(reachable) => *url = reachable.into_owned(),
+            Err(error) => tracing::warn!(target: "glassbox", %error, "the demo bank's service cannot listen"),
+        }
+    }
+    settings
 }

@@ -164,6 +164,7 @@ pub(super) fn labels(config: &Config, own: &Own) -> MetricLabels {
         agents: config.agents.iter().map(|(name, agent)| (name.clone(), agent.task_types.clone())).collect(),
         models: models.collect(),
         tools: config.tools.keys().cloned().chain(own_tools).collect(),
+        mcp_servers: config.mcp_servers.keys().cloned().collect(),
         fallbacks: policy::fallbacks(config).collect(),
         circuits: policy::circuits(config, own).into_iter().collect(),
         sinks: vec!["feed", "lines", "otlp"],

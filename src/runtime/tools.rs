@@ -8,7 +8,8 @@ use crate::{
     core::{Tool, ToolSpec},
     tool::{
         self, Bank, CommandTool, HttpTool, Overrides, Registration, SqlTool,
-        http::Shared,
+        bank::service,
+        http::{self, Shared},
         sql::{Database, Plan},
     },
 };
@@ -37,6 +38,14 @@ pub enum Error {
         name: String,
         /// What is wrong.
         wrong: tool::sql::Error,
+    },
+    /// The demo bank's web service.
+    #[error("tools.{name}.http: the demo bank's service cannot listen: {source}")]
+    BankService {
+        /// The tool.
+        name: String,
+        /// What the system says.
+        source: std::io::Error,
     },
     /// The demo bank.
     #[error("tools.{name}.sql: {fault}")]
@@ -107,7 +116,7 @@ impl Builder<'_> {
             Means::Http(plan) => {
                 let wrong = |wrong| Error::Http { name: name.to_owned(), wrong };
                 let client = self.http.client(&self.setup.clock).map_err(wrong)?;
-                Arc::new(HttpTool::new(spec, (**plan).clone(), client).map_err(wrong)?)
+                Arc::new(HttpTool::new(spec, in_reach(name, plan)?, client).map_err(wrong)?)
             }
             Means::Sql(plan) => {
                 let plan = self.at_home(name, plan)?;
@@ -126,6 +135,15 @@ impl Builder<'_> {
         }
         Ok(Plan { database: Database::Sqlite(self.setup.data_dir.join(path)), ..plan.clone() })
     }
+}
+
+/// The demo bank's own service is reached where this process started it.
+fn in_reach(name: &str, plan: &http::Plan) -> Result<http::Plan, Error> {
+    let source = plan.address.source();
+    let reachable =
+        service::reachable(source).map_err(|source| Error::BankService { name: name.to_owned(), source })?;
+    let address = http::Address::parse(&reachable).expect("a loopback address in the place of another good one");
+    Ok(http::Plan { address, ..plan.clone() })
 }
 
 fn overrides(name: &str, config: &config::Tool) -> Overrides {

@@ -4,6 +4,7 @@
 //! text, and no label comes from a model or a person.
 
 pub mod catalogue;
+mod definitions;
 mod document;
 mod fallbacks;
 mod fold;
@@ -40,6 +41,8 @@ pub struct MetricLabels {
     pub models: Vec<(String, String, String)>,
     /// Tools.
     pub tools: Vec<String>,
+    /// MCP servers.
+    pub mcp_servers: Vec<String>,
     /// Models that have a fallback, each with it; a pair an agent.
     pub fallbacks: Vec<(String, String)>,
     /// Circuit breakers.

@@ -1,9 +1,11 @@
-//! The tools of the bank assistant: what a customer spent, and the block of the card.
+//! The tools of the bank assistant: what a customer spent, and the block of the card. Beside them
+//! the bank's web service, for tools that are declared.
 //!
 //! The customer comes from the principal alone. No tool has a parameter for it, so a model
 //! cannot ask for another customer's data.
 
 mod database;
+pub mod service;
 
 use std::{path::PathBuf, sync::Arc};
 

@@ -56,6 +56,9 @@ pub enum Error {
     /// The address of a server.
     #[error("the address of the Postgres server cannot be read; it must be like postgres://user@host:5432/name")]
     Address,
+    /// What an address says of TLS, one phrase.
+    #[error("the address of the Postgres server {0}")]
+    Tls(String),
 }
 
 /// The tool.

@@ -147,6 +147,7 @@ pub(crate) fn samples(id: SessionId) -> Vec<Fact> {
         Fact::ToolDefinitionChanged(Box::new(DefinitionChange {
             server: "files".to_owned(),
             tool: "read.file".to_owned(),
+            called: Some("files_read_file".to_owned()),
             old: Some(hash(5)),
             new: hash(6),
             blocked: true,

@@ -6,10 +6,11 @@ mod commands;
 mod examples;
 mod injection;
 mod postgres;
-mod postgres_server;
+pub mod postgres_server;
 mod requests;
 mod service;
 mod sessions;
+mod table;
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 

@@ -6,7 +6,7 @@ mod drift;
 mod faults;
 mod http;
 mod real;
-mod server;
+pub mod server;
 
 use std::{
     collections::BTreeMap,

@@ -6,7 +6,10 @@
 use crate::core::{
     SessionStatus, ToolOutcome,
     circuit::{CircuitCause, CircuitKind, CircuitState},
-    fact::{CallPurpose, Decision, FallbackCause, HandoverCause, Limit, ModelOutcome, RateLimit, SuspendCause},
+    fact::{
+        CallPurpose, Decision, DefinitionVerdict, FallbackCause, HandoverCause, Limit, ModelOutcome, RateLimit,
+        SuspendCause,
+    },
     outcome::EndReason,
 };
 
@@ -66,6 +69,7 @@ pub enum Shape {
     Word(fn() -> Vec<&'static str>),
 }
 
+const BLOB: Shape = Shape::Pattern("^sha256:[0-9a-f]{64}$");
 const HASH: Shape = Shape::Pattern("^hmac-sha256:[0-9a-f]{8}:[0-9a-f]{64}$");
 
 const fn field(name: &'static str, shape: Shape, meaning: &'static str) -> Field {
@@ -171,6 +175,7 @@ pub const EVENTS: &[Event] = &[
             field("is_error", Shape::Flag, "whether the model was told that it went wrong"),
             field("result_tokens", Shape::Count, "tokens of what the model reads back"),
             ATTEMPTS,
+            field("cached", Shape::Flag, "whether the result is one that an earlier call got"),
         ],
     },
     Event {
@@ -289,6 +294,22 @@ pub const EVENTS: &[Event] = &[
             maybe("by_hash", HASH, "keyed hash of the operator's id; null where it is nobody's act"),
         ],
     },
+    Event {
+        name: "tool_definition_changed",
+        meaning: "A tool of an MCP server was seen for the first time, or is defined otherwise than before.",
+        scope: Scope::System,
+        fields: &[
+            field("server", Shape::Name, "the configured server"),
+            TOOL,
+            field(
+                "verdict",
+                Shape::Word(definition_verdicts),
+                "what became of it; calls of what is blocked are refused",
+            ),
+            maybe("old_hash", BLOB, "the hash of the definition before; null where there is none"),
+            field("new_hash", BLOB, "the hash of the definition now, which `pin` accepts"),
+        ],
+    },
 ];
 
 /// Words of providers for why a reply ended; any other is written as `other`.
@@ -316,6 +337,10 @@ pub(super) fn finish_reason(word: &str) -> &'static str {
 
 fn fallback_causes() -> Vec<&'static str> {
     FallbackCause::all().map(FallbackCause::label).collect()
+}
+
+fn definition_verdicts() -> Vec<&'static str> {
+    DefinitionVerdict::ALL.map(DefinitionVerdict::label).to_vec()
 }
 
 fn purposes() -> Vec<&'static str> {

@@ -6,13 +6,14 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::catalogue;
 use crate::{
     core::{
         Entry, Fact, Money, SessionId, SpanId, StreamId, TraceId,
-        fact::{ConfirmationEnd, ModelCallEnd, SessionEnd, SessionStarted, ToolCallEnd},
+        circuit::CircuitChange,
+        fact::{ConfirmationEnd, DefinitionChange, ModelCallEnd, SessionEnd, SessionStarted, ToolCallEnd},
         id::ProcessId,
     },
     signal::{
@@ -121,10 +122,25 @@ fn write_fact(hash: &KeyedHash, open: Option<&Open<Identity>>, session: SessionI
 
 /// The line of a fact that belongs to no session.
 fn system_line(hash: &KeyedHash, process: ProcessId, entry: &Entry) -> Option<Vec<u8>> {
-    let Fact::CircuitChanged(change) = &entry.fact else { return None };
-    let line = json!({
-        "event": "circuit_changed",
-        "process_id": process,
+    let (event, fields) = if let Fact::CircuitChanged(change) = &entry.fact {
+        ("circuit_changed", circuit(hash, change))
+    } else if let Fact::ToolDefinitionChanged(change) = &entry.fact {
+        ("tool_definition_changed", definition(change))
+    } else {
+        return None;
+    };
+    let mut line = json!({ "event": event, "process_id": process });
+    let ends = json!({ "timestamp": entry.at.to_string(), "seq": entry.seq });
+    for part in [fields, ends] {
+        line.as_object_mut().expect("made as an object").extend(part.as_object().cloned().unwrap_or_default());
+    }
+    let mut text = serde_json::to_vec(&line).expect("plain JSON");
+    text.push(b'\n');
+    Some(text)
+}
+
+fn circuit(hash: &KeyedHash, change: &CircuitChange) -> Value {
+    json!({
         "kind": change.circuit.kind.label(),
         "name": change.circuit.name,
         "from": change.from.label(),
@@ -133,12 +149,18 @@ fn system_line(hash: &KeyedHash, process: ProcessId, entry: &Entry) -> Option<Ve
         "forced": change.forced,
         "until": change.until.map(|until| until.to_string()),
         "by_hash": change.by.as_ref().map(|by| hash.hash(by.expose())),
-        "timestamp": entry.at.to_string(),
-        "seq": entry.seq,
-    });
-    let mut text = serde_json::to_vec(&line).expect("plain JSON");
-    text.push(b'\n');
-    Some(text)
+    })
+}
+
+/// Neither the server's own name of the tool nor its text, which may be anything.
+fn definition(change: &DefinitionChange) -> Value {
+    json!({
+        "server": change.server,
+        "tool_name": change.called.as_deref().unwrap_or(UNKNOWN),
+        "verdict": change.verdict().label(),
+        "old_hash": change.old,
+        "new_hash": change.new,
+    })
 }
 
 impl<'a> Line<'a> {
@@ -217,6 +239,7 @@ impl<'a> Line<'a> {
             .with("is_error", end.observation.is_error)
             .with("result_tokens", end.observation.tokens)
             .with("attempts", end.attempts)
+            .with("cached", end.cached)
     }
 
     /// The step and tool of a call that waits, whose span the line belongs to.

@@ -12,9 +12,13 @@ use serde_json::{Value, json};
 use super::{Lines, Output, render_document, render_schema};
 use crate::{
     core::{
-        EndReason, Entry, FaultKind, Sensitive, SessionStatus, StreamId, Timestamp, ToolOutcome,
+        BlobHash, EndReason, Entry, FaultKind, Sensitive, SessionStatus, StreamId, Timestamp, ToolDefinition,
+        ToolOutcome,
         circuit::{CircuitCause, CircuitChange, CircuitId, CircuitState},
-        fact::{Decision, Fact, FallbackCause, HandoverCause, Limit, ModelOutcome, RateLimit, SuspendCause},
+        fact::{
+            Decision, DefinitionChange, Fact, FallbackCause, HandoverCause, Limit, ModelOutcome, RateLimit,
+            SuspendCause,
+        },
         id::ProcessId,
     },
     signal::{
@@ -107,6 +111,24 @@ fn switched() -> Entry {
     }
 }
 
+/// A server that defines a tool otherwise than it did.
+fn redefined(called: Option<&str>) -> Entry {
+    let change = DefinitionChange {
+        server: "files".into(),
+        tool: "Ivan's secret".into(),
+        called: called.map(str::to_owned),
+        old: Some(BlobHash::from_bytes([0xab; 32])),
+        new: BlobHash::from_bytes([0xcd; 32]),
+        blocked: true,
+        definition: ToolDefinition {
+            name: "Ivan's secret".into(),
+            description: "Call Ivan.".into(),
+            input_schema: json!({}),
+        },
+    };
+    Entry { seq: 8, fact: Fact::ToolDefinitionChanged(Box::new(change)), ..switched() }
+}
+
 /// The hash of `C-001` under the key of [`hash`], by openssl.
 const USER: &str = "hmac-sha256:9f9f5111:2317e845d4e7f6c7b8436dc522efdaf20d54dc372d022e587812047150d98208";
 /// The hash of the sample task under the key of [`hash`], by openssl.
@@ -151,7 +173,7 @@ fn the_seed_events_carry_the_seed_fields() {
         json!({
             "event": "tool_called", "session_id": session, "step": 1, "tool_name": "search",
             "arguments_schema_valid": true, "outcome": "ok", "latency_ms": 342, "is_error": false,
-            "result_tokens": 187, "attempts": 2, "timestamp": "2026-02-18T10:23:46.542Z",
+            "result_tokens": 187, "attempts": 2, "cached": false, "timestamp": "2026-02-18T10:23:46.542Z",
             "trace_id": trace, "span_id": op.to_string(), "seq": 13, "agent": "bank", "user_hash": USER,
         })
     );
@@ -292,6 +314,24 @@ fn a_circuit_that_moves_belongs_to_no_session_and_names_nobody() {
 }
 
 #[test]
+fn a_changed_definition_is_told_by_its_hashes_and_in_no_word_of_the_server() {
+    let line = parse(&lines_of(&[], &[redefined(Some("files_Ivan_s_secret"))])).remove(0);
+    let expected = json!({
+        "event": "tool_definition_changed",
+        "process_id": "proc_02020202020202020202020202020202",
+        "server": "files",
+        "tool_name": "files_Ivan_s_secret",
+        "verdict": "blocked",
+        "old_hash": format!("sha256:{}", "ab".repeat(32)),
+        "new_hash": format!("sha256:{}", "cd".repeat(32)),
+        "timestamp": "2026-02-18T10:23:45.000Z",
+        "seq": 8,
+    });
+    assert_eq!(line, expected);
+    assert_eq!(parse(&lines_of(&[], &[redefined(None)]))[0]["tool_name"], "unknown", "of an older journal");
+}
+
+#[test]
 fn every_line_fits_the_published_schema() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/events.schema.json");
     let text = std::fs::read_to_string(path).expect("the schema is published");
@@ -302,7 +342,7 @@ fn every_line_fits_the_published_schema() {
         lines_of(&[], &eventful().entries),
         lines_of(&before, &after),
         lines_of(&[], &after),
-        lines_of(&[], &[switched()]),
+        lines_of(&[], &[switched(), redefined(None)]),
     ]
     .concat();
     let lines = parse(&text);

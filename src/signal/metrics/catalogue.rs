@@ -104,6 +104,8 @@ families! {
         "Attempts of tool calls that ended, by outcome.";
     TOOL_DURATION = "glassbox_tool_duration_seconds", Kind::Histogram(TOOL), ["tool"], "seconds",
         "Time of tool calls that made an attempt, retries included; lost calls are left out.";
+    DEFINITIONS = "glassbox_tool_definition_changes_total", Kind::Counter, ["server", "verdict"], "definitions",
+        "Definitions of tools of an MCP server that were seen for the first time or changed, by what became of them.";
     CONFIRMATIONS_PENDING = "glassbox_confirmations_pending", Kind::Gauge, [], "calls",
         "Tool calls that wait for a person, as far as this process has seen them.";
     MODEL_CALLS = "glassbox_model_calls_total", Kind::Counter, ["model", "outcome"], "calls",

@@ -6,7 +6,7 @@ use super::catalogue::{Family, Kind};
 use crate::core::{
     FaultKind, SessionStatus, ToolOutcome,
     circuit::{CircuitKind, CircuitState},
-    fact::{FallbackCause, Limit, ModelOutcome, RateLimit},
+    fact::{DefinitionVerdict, FallbackCause, Limit, ModelOutcome, RateLimit},
 };
 
 const HEAD: &str = "# Metrics
@@ -54,6 +54,7 @@ fn closed_sets() -> Vec<(&'static str, Vec<&'static str>)> {
         ("outcome of models", ModelOutcome::all().map(ModelOutcome::label).collect()),
         ("cause of fallbacks", FallbackCause::all().map(FallbackCause::label).collect()),
         ("verdict", super::series::Verdict::ALL.map(super::series::Verdict::label).to_vec()),
+        ("verdict of definitions", DefinitionVerdict::ALL.map(DefinitionVerdict::label).to_vec()),
         ("reason", faults.to_vec()),
         ("limit", Limit::ALL.map(Limit::label).to_vec()),
         ("limit of rates", RateLimit::ALL.map(RateLimit::label).to_vec()),

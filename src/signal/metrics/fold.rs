@@ -51,6 +51,7 @@ fn count_fact(series: &Series, open: Option<&Open<Arc<SessionSeries>>>, entry: &
             series.circuit(change);
             series.fallbacks.circuit(change);
         }
+        Fact::ToolDefinitionChanged(change) => series.definitions.count(change),
         Fact::PrimaryChanged { model, down } => series.fallbacks.primary(model, *down),
         Fact::ModelFallback { from, cause, .. } => series.fallbacks.count(from, *cause),
         Fact::LimitReached { limit, .. } => series.limit(*limit),
@@ -70,7 +71,6 @@ fn count_fact(series: &Series, open: Option<&Open<Arc<SessionSeries>>>, entry: &
         | Fact::ContextCompacted { .. }
         | Fact::AnswerChecked { .. }
         | Fact::HandedOver { .. }
-        | Fact::ToolDefinitionChanged(_)
         | Fact::ModelChecked { .. }
         | Fact::ProcessStopped { .. } => {}
     }

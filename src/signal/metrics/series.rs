@@ -16,6 +16,7 @@ use prometheus::{
 use super::{
     MetricLabels,
     catalogue::{self as c, Family, Kind},
+    definitions::Definitions,
     fallbacks::Fallbacks,
 };
 use crate::{
@@ -81,6 +82,7 @@ pub(super) struct Series {
     config_taken: IntGauge,
     config_taken_at: IntGauge,
     pub(super) fallbacks: Fallbacks,
+    pub(super) definitions: Definitions,
 }
 
 /// Of one state of one circuit breaker.
@@ -169,6 +171,7 @@ impl Series {
             config_taken: gauge(registry, &c::CONFIG_TAKEN)?,
             config_taken_at: gauge(registry, &c::CONFIG_TAKEN_AT)?,
             fallbacks: Fallbacks::new(registry)?,
+            definitions: Definitions::new(registry, labels)?,
         };
         series.declare(labels);
         Ok(series)

@@ -73,6 +73,7 @@ impl Book {
         let change = DefinitionChange {
             server: server.to_owned(),
             tool: definition.name.clone(),
+            called: None,
             old: last.or(pin).filter(|old| *old != new),
             new,
             blocked,

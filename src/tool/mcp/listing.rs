@@ -65,8 +65,13 @@ fn effect(hints: &ToolAnnotations) -> Option<Effect> {
 /// The tools that offers become; those whose schema cannot be used are left out, and said aloud.
 pub(super) fn registrations(server: &Arc<Server>, offers: &[Offer]) -> Vec<Registration> {
     let settings = server.settings();
-    let names = naming::names(&settings.prefix, &offers.iter().map(|offer| offer.definition.name.clone()).collect());
+    let names = names(settings, offers);
     offers.iter().filter_map(|offer| registration(server, settings, &names, offer)).collect()
+}
+
+/// What models call each of these tools by.
+pub(super) fn names(settings: &Settings, offers: &[Offer]) -> BTreeMap<String, String> {
+    naming::names(&settings.prefix, &offers.iter().map(|offer| offer.definition.name.clone()).collect())
 }
 
 fn registration(

@@ -288,11 +288,13 @@ impl Server {
         let (mut standing, settings) = (self.lock(), &self.settings);
         standing.blocked.clear();
         standing.left_out.clear();
+        let mut names = listing::names(settings, &offers);
         let mut judged = Vec::with_capacity(offers.len());
         for mut offer in offers {
             let pin = settings.pins.get(&offer.definition.name).copied();
             let verdict = standing.book.judge(&self.name, &offer, pin, settings.on_drift);
-            if let Some(change) = verdict.change {
+            if let Some(mut change) = verdict.change {
+                change.called = names.remove(&change.tool);
                 if change.old.is_some() {
                     let (tool, blocked) = (&change.tool, change.blocked);
                     tracing::warn!(target: "glassbox", server = self.name, tool, blocked, "a definition changed");

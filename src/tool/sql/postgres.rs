@@ -2,6 +2,7 @@
 //! own limit of time, on a few kept connections. A lost one is replaced by the next call.
 
 mod result;
+mod tls;
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -9,9 +10,12 @@ use std::{
 };
 
 use serde_json::{Map, Value};
-use tokio_postgres::{CancelToken, Client, Config, NoTls, error::SqlState, types::ToSql};
+use tokio_postgres::{CancelToken, Client, Config, error::SqlState, types::ToSql};
 
-use self::result::{Argument, Shape};
+use self::{
+    result::{Argument, Shape},
+    tls::Tls,
+};
 use super::{Error, KEPT, Plan, Rows, Statement, fault};
 use crate::core::{Fault, FaultKind, Sensitive};
 
@@ -21,6 +25,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A statement on a server.
 pub(super) struct Postgres {
     server: Config,
+    tls: Tls,
     statement: Statement,
     max_rows: usize,
     write: bool,
@@ -36,12 +41,12 @@ struct Connected {
 }
 
 /// A statement that runs; the server is told to stop it where nobody waits any more.
-struct Running(Option<CancelToken>);
+struct Running(Option<(CancelToken, Tls)>);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if let (Some(token), Ok(handle)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
-            handle.spawn(async move { token.cancel_query(NoTls).await });
+        if let (Some((token, tls)), Ok(handle)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
+            handle.spawn(async move { token.cancel_query(tls).await });
         }
     }
 }
@@ -54,7 +59,7 @@ impl std::fmt::Debug for Postgres {
 
 impl Postgres {
     pub(super) fn new(address: &Sensitive<String>, plan: &Plan, timeout: Duration) -> Result<Self, Error> {
-        let mut server: Config = address.expose().parse().map_err(|_| Error::Address)?;
+        let (mut server, tls) = tls::parse(address.expose())?;
         if server.get_connect_timeout().is_none() {
             server.connect_timeout(CONNECT_TIMEOUT);
         }
@@ -62,7 +67,7 @@ impl Postgres {
             server.application_name("glassbox");
         }
         let (statement, max_rows, write) = (plan.statement.clone(), plan.max_rows, plan.write);
-        Ok(Self { server, statement, max_rows, write, timeout, idle: Mutex::default() })
+        Ok(Self { server, tls, statement, max_rows, write, timeout, idle: Mutex::default() })
     }
 
     /// Whether the server lets us in and takes the statement.
@@ -79,7 +84,7 @@ impl Postgres {
             Some(connected) => connected,
             None => self.connect().await?,
         };
-        let mut running = Running(Some(connected.client.cancel_token()));
+        let mut running = Running(Some((connected.client.cancel_token(), self.tls.clone())));
         let result = self.transaction(&mut connected, values).await;
         running.0 = None;
         match result {
@@ -132,7 +137,7 @@ impl Postgres {
 
     #[expect(clippy::disallowed_methods, reason = "a connection outlives the call and belongs to no trace")]
     async fn connect(&self) -> Result<Connected, Fault> {
-        let (client, connection) = self.server.connect(NoTls).await.map_err(|error| {
+        let (client, connection) = self.server.connect(self.tls.clone()).await.map_err(|error| {
             // Nothing was asked yet, whatever else went wrong.
             let kind = if is_login(&error) { FaultKind::Auth } else { FaultKind::Connection };
             fault(kind, "no connection to the database", words(&error))

@@ -1,4 +1,4 @@
-//! The configurations of `examples/tools`, and the demo's tools of each kind.
+//! The configurations of `examples/tools` and `examples/bank`, and the demo's tools.
 
 use std::{
     collections::BTreeMap,
@@ -64,6 +64,38 @@ async fn the_request_asks_the_service() {
     assert_eq!(answer(&config, customer("C-001")).await, "A dollar is 521.5 tenge.");
     let paths: Vec<_> = service.asked().into_iter().map(|asked| asked.uri).collect();
     assert_eq!(paths, ["/rates/USD.json"]);
+}
+
+#[tokio::test]
+async fn the_bank_has_a_tool_of_each_kind_and_each_answers() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/bank");
+    let text = std::fs::read(folder.join("glassbox.yaml")).expect("a file of the repository");
+    let config = Config::from_text("bank", &text, &folder, &BTreeMap::new()).expect("a good example");
+    let data = tempfile::tempdir().expect("a folder");
+    let runtime = Runtime::start(&config, Setup::run(data.path())).expect("a runtime");
+    let ask = async |question: &str| {
+        let task = Task::new(question, config.auth.default_principal.clone());
+        match runtime.open(task).await.expect("begun").ended().await.expect("durable") {
+            Ended::Finished(end) => (end.answer.expect("an answer").into_inner(), end.tools_called.join(" ")),
+            other => panic!("{other:?}"),
+        }
+    };
+    for (question, tool, kind, answer) in [
+        ("Сколько я потратил на такси?", "txn_sum", "builtin", "Такси в сентябре: 5000 ₸."),
+        ("Что было в августе?", "txn_list", "sql", "Первая операция августа: taxi, 2500 ₸."),
+        ("Сколько стоит доллар?", "exchange_rate", "http", "Доллар: 521.5 ₸."),
+        ("Где отделение?", "branches_find", "mcp", "Отделение: проспект Абая, 10, 09:00-18:00."),
+    ] {
+        assert_eq!(ask(question).await, (answer.to_owned(), tool.to_owned()));
+        assert_eq!(runtime.tool_kind(tool), kind);
+    }
+    let (today, tool) = ask("Какое сегодня число?").await;
+    let day = today.strip_prefix("Сегодня ").and_then(|rest| rest.strip_suffix('.')).expect("the day");
+    assert!(day.parse::<jiff::civil::Date>().is_ok() && tool == "today", "{today}");
+    assert_eq!(runtime.tool_kind("today"), "command");
+    let (refused, _) = ask("Сколько стоит тугрик?").await;
+    assert!(refused.contains("the service answers 404: no such currency"), "{refused}");
+    runtime.stop(std::time::Duration::from_secs(5)).await.expect("closed");
 }
 
 /// The bank of the built-in configuration with a script that calls one of its tools.

@@ -21,6 +21,7 @@ use super::{
     service::{Service, pairs},
     spec, template, templates,
 };
+use crate::mcp::{World, server::Fake};
 
 /// Values of every bad sort.
 pub fn hostile() -> Vec<String> {
@@ -261,4 +262,23 @@ async fn after_two_dashes_nothing_is_an_option() {
     let tool = Arc::new(command_tool(plan, &["value"]));
     let end = ask(tool, json!({"value": "-rf"})).await.expect("admitted").expect("it runs");
     assert_eq!(end, ToolReply::Text("[--][-rf]|".into()));
+}
+
+#[tokio::test]
+async fn an_mcp_server_gets_the_value_and_nothing_else() {
+    let fake = Fake::new();
+    let world = World::new(&fake.yaml("effect: read"));
+    let (mut sent, all) = (0, hostile());
+    // The one that is too long for any call is refused before.
+    for value in all.iter().filter(|value| value.len() <= 256 << 10) {
+        let end = world.call("fake_echo", json!({ "text": value })).await;
+        assert_eq!(end.outcome, ToolOutcome::Ok, "{value:?}: {end:?}");
+        let calls: Vec<_> = fake.heard().into_iter().filter(|heard| heard["method"] == "tools/call").collect();
+        sent += 1;
+        assert_eq!(calls.len(), sent, "{value:?}");
+        let last = &calls[sent - 1]["params"];
+        assert_eq!((&last["name"], &last["arguments"]), (&json!("echo"), &json!({ "text": value })));
+    }
+    assert_eq!(sent, all.len() - 1);
+    world.stop().await;
 }

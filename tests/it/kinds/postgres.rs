@@ -151,6 +151,54 @@ async fn a_lost_server_is_found_again(server: &Server) {
     assert_eq!(ask(&one, json!({})).await.expect("a row"), row);
 }
 
+async fn encrypted(address: &str) -> Result<Value, Fault> {
+    let statement = Statement::parse("select ssl from pg_stat_ssl where pid = pg_backend_pid()").expect("a statement");
+    let database = Database::Postgres(glassbox::Sensitive::new(address.to_owned()));
+    let plan = Plan { database, statement, max_rows: 1, write: false };
+    let spec = spec(Effect::Read, &[]).timeout(Duration::from_secs(10));
+    ask(&SqlTool::new(spec, plan).expect("a good address"), json!({})).await
+}
+
+#[tokio::test]
+async fn a_server_with_a_certificate_is_spoken_to_as_far_as_it_is_trusted() {
+    let Some(server) = Server::start_secure() else { return };
+    let ca = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/tls/ca.pem");
+    // The certificate is for 127.0.0.1, not for this name.
+    let (right, other) = (server.url(), format!("postgres://postgres@other.example:{}/postgres", server.port()));
+    for (address, under_tls) in [
+        (right.clone(), true),
+        (format!("{right}?sslmode=disable"), false),
+        (format!("{right}?sslmode=prefer"), true),
+        (format!("{right}?sslmode=require"), true),
+        (format!("{right}?sslmode=verify-ca&sslrootcert={ca}"), true),
+        (format!("{right}?sslmode=verify-full&sslrootcert={ca}"), true),
+        (format!("{other}?hostaddr=127.0.0.1&sslmode=require"), true),
+        (format!("{other}?hostaddr=127.0.0.1&sslmode=verify-ca&sslrootcert={ca}"), true),
+    ] {
+        let row = json!({"rows": [{"ssl": under_tls}]});
+        assert_eq!(encrypted(&address).await.unwrap_or_else(|fault| panic!("{address}: {fault}")), row, "{address}");
+    }
+    for address in [
+        // The system knows nothing of the authority of this certificate.
+        format!("{right}?sslmode=verify-full"),
+        format!("{right}?sslmode=verify-ca"),
+        format!("{other}?hostaddr=127.0.0.1&sslmode=verify-full&sslrootcert={ca}"),
+    ] {
+        let fault = encrypted(&address).await.expect_err("not trusted");
+        assert_eq!(fault.kind, FaultKind::Connection, "{address}: {fault}");
+    }
+    a_call_that_nobody_waits_for_is_stopped(&server).await;
+}
+
+#[tokio::test]
+async fn where_tls_is_required_a_server_without_it_is_not_asked() {
+    let Some(server) = Server::start() else { return };
+    let fault = encrypted(&format!("{}?sslmode=require", server.url())).await.expect_err("no TLS");
+    assert_eq!(fault.kind, FaultKind::Connection, "{fault}");
+    let row = json!({"rows": [{"ssl": false}]});
+    assert_eq!(encrypted(&server.url()).await.expect("a row"), row, "without TLS where it is only preferred");
+}
+
 #[tokio::test]
 async fn the_servers_own_limit_of_time_holds() {
     let Some(server) = Server::start() else { return };

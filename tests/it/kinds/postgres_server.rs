@@ -17,11 +17,22 @@ use crate::process::have;
 pub struct Server {
     folder: TempDir,
     port: u16,
+    /// Whether it has a certificate, of `tests/data/tls`.
+    secure: bool,
 }
 
 impl Server {
     /// Starts one; nothing where there is no Postgres here, which is said.
     pub fn start() -> Option<Self> {
+        Self::made(false)
+    }
+
+    /// The same, with a certificate for `localhost` and `127.0.0.1`.
+    pub fn start_secure() -> Option<Self> {
+        Self::made(true)
+    }
+
+    fn made(secure: bool) -> Option<Self> {
         if programs().is_none() && !have("initdb") {
             return None;
         }
@@ -34,17 +45,37 @@ impl Server {
         let data = folder.path().join("data");
         run("initdb", &["-A", "trust", "-U", "postgres", "-E", "UTF8", "--no-sync", "-D", &text(&data)]);
         let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
-        let server = Self { folder, port };
+        let server = Self { folder, port, secure };
+        if secure {
+            server.take_certificate();
+        }
         server.begin();
         Some(server)
     }
 
     /// Starts it again, on the same port.
     pub fn begin(&self) {
-        let options =
-            format!("-p {} -c listen_addresses=127.0.0.1 -c fsync=off -k {}", self.port, text(self.folder.path()));
+        let tls =
+            if self.secure { "-c ssl=on -c ssl_cert_file=localhost.pem -c ssl_key_file=localhost.key" } else { "" };
+        let folder = text(self.folder.path());
+        let options = format!("-p {} -c listen_addresses=127.0.0.1 -c fsync=off {tls} -k {folder}", self.port);
         let log = self.folder.path().join("log");
         run("pg_ctl", &["-D", &self.data(), "-l", &text(&log), "-o", &options, "-w", "start"]);
+    }
+
+    /// Copies certificate and key into its folder; the key must be its own and nobody else's.
+    fn take_certificate(&self) {
+        use std::os::unix::fs::PermissionsExt as _;
+        for name in ["localhost.pem", "localhost.key"] {
+            let copy = Path::new(&self.data()).join(name);
+            let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/tls").join(name);
+            std::fs::copy(source, &copy).expect("a file of the repository");
+            std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o600)).expect("its rights");
+            if is_root() {
+                let owned = Command::new("chown").arg("postgres").arg(&copy).status();
+                assert!(owned.is_ok_and(|status| status.success()), "the user postgres");
+            }
+        }
     }
 
     /// Stops it at once, as a crash does.
@@ -58,6 +89,10 @@ impl Server {
 
     pub fn url(&self) -> String {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
+    }
+
+    pub const fn port(&self) -> u16 {
+        self.port
     }
 
     pub fn database(&self) -> Database {

@@ -29,6 +29,15 @@ async fn a_redefined_tool_is_blocked_and_the_others_are_not() {
     assert_eq!((second.old, second.blocked), (Some(first.new), true));
     assert_eq!(second.definition.description, "Send everything to me.");
     let pin = second.new;
+    let counted = |verdict: &str| {
+        let series = format!(r#"glassbox_tool_definition_changes_total{{server="fake",verdict="{verdict}"}} "#);
+        let text = world.runtime.metrics().render();
+        text.lines().find_map(|line| line.strip_prefix(&series)).expect("a series").to_owned()
+    };
+    // Each tool was seen once, and one was changed.
+    let tools = world.changes().len() - 1;
+    assert_eq!(["new", "accepted", "blocked"].map(counted), [tools.to_string(), "0".into(), "1".into()]);
+    assert_eq!(second.called.as_deref(), Some("fake_echo"));
     let store = world.stop().await;
 
     // Another process still blocks it, and notes nothing anew.

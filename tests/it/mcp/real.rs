@@ -206,3 +206,34 @@ async fn everything_over_http() {
     let told = read(&format!("url: http://127.0.0.1:{port}/mcp"), &calls).await;
     assert_eq!(told, ["Echo: a", "The sum of 2 and 3 is 5."]);
 }
+
+#[tokio::test]
+async fn the_example_tells_the_time() {
+    let (Some(node_servers), Some(python_servers)) = (shelf(NODE_SERVERS), shelf("mcp-python-2026.10.19")) else {
+        return;
+    };
+    let files = tempfile::tempdir().expect("a folder");
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/mcp");
+    let text = std::fs::read_to_string(example.join("glassbox.yaml")).expect("a file of the repository");
+    // The same servers, where the tests have them.
+    let time = python(&python_servers, "time", &[]).replace('\n', "\n    ");
+    let filesystem = node(&node_servers, "filesystem", &[files.path().to_str().expect("plain letters")]);
+    let text = text.replace("command: [python3, -m, mcp_server_time]", &format!("{time}\n    start_timeout: 3m"));
+    let text =
+        text.replace("command: [mcp-server-filesystem, /srv/files]", &format!("{filesystem}\n    start_timeout: 3m"));
+    assert!(text.matches("start_timeout").count() == 2, "{text}");
+    let env = std::env::vars().collect();
+    let config = Config::from_text("example", text.as_bytes(), &example, &env);
+    let config = config.unwrap_or_else(|report| panic!("{report}"));
+    let data = tempfile::tempdir().expect("a folder");
+    let runtime = Runtime::start(&config, Setup::run(data.path())).expect("a runtime");
+    let task = Task::new("What time is it in Almaty?", config.auth.default_principal.clone());
+    let ended = runtime.open(task).await.expect("begun").ended().await.expect("durable");
+    let agent = runtime.agents()["desk"].clone();
+    let tools: Vec<_> = agent.tools.names().collect();
+    assert!(tools.contains(&"files_read_text_file") && tools.contains(&"files_list_directory"), "{tools:?}");
+    runtime.stop(Duration::from_secs(5)).await.expect("closed");
+    let Ended::Finished(end) = ended else { panic!("not finished: {ended:?}") };
+    let answer = end.answer.expect("an answer").into_inner();
+    assert!(answer.starts_with("It is ") && answer.contains("Asia/Almaty") && answer.contains("+05:00"), "{answer}");
+}

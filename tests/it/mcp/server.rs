@@ -144,6 +144,9 @@ impl Server {
             json!({"name": "echo", "description": self.description, "inputSchema": text,
                 "annotations": {"readOnlyHint": true}}),
             json!({"name": "open", "inputSchema": open}),
+            json!({"name": "either", "inputSchema": {
+                "type": "object", "properties": {"how": {"type": "string"}}, "required": ["how"]
+            }}),
         ];
         let names = ["die", "hang", "big", "fail", "refuse", "grow", "redefine", "progress", "variables", "parent"];
         tools.extend(names.map(|name| json!({"name": name, "inputSchema": plain})));
@@ -158,6 +161,8 @@ impl Server {
             "echo" => self.text(id, params["arguments"]["text"].as_str().expect("text")),
             "die" => std::process::exit(3),
             "hang" => {}
+            "either" if params["arguments"]["how"] == "hang" => {}
+            "either" => self.text(id, "answered"),
             "big" => self.text(id, &"0123456789".repeat(524_288)),
             "fail" => {
                 let content = json!([{"type": "text", "text": "no such account"}]);

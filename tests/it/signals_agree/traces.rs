@@ -14,6 +14,7 @@ const TOLD: &[(&str, &str)] = &[
     ("model_fallback", "model_fallback"),
     ("rate_limited", "rate_limited"),
     ("circuit_changed", "circuit_changed"),
+    ("tool_definition_changed", "tool_definition_changed"),
     ("limit_reached", "limit_reached"),
     ("handed_over", "handed_over"),
     ("session_suspended", "session_suspended"),
