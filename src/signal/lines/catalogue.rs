@@ -66,6 +66,7 @@ pub enum Shape {
     Word(fn() -> Vec<&'static str>),
 }
 
+const SESSION: Shape = Shape::Pattern("^sess_[0-9a-f]{32}$");
 const HASH: Shape = Shape::Pattern("^hmac-sha256:[0-9a-f]{8}:[0-9a-f]{64}$");
 
 const fn field(name: &'static str, shape: Shape, meaning: &'static str) -> Field {
@@ -79,7 +80,7 @@ const fn maybe(name: &'static str, shape: Shape, meaning: &'static str) -> Field
 
 /// The fields of every event.
 pub const COMMON: &[Field] = &[
-    field("session_id", Shape::Pattern("^sess_[0-9a-f]{32}$"), "the session"),
+    field("session_id", SESSION, "the session"),
     field("timestamp", Shape::Timestamp, "when the fact was recorded"),
     field("trace_id", Shape::Pattern("^[0-9a-f]{32}$"), "the trace of the session"),
     field("span_id", Shape::Pattern("^[0-9a-f]{16}$"), "the span that the event belongs to"),
@@ -116,6 +117,7 @@ pub const EVENTS: &[Event] = &[
             field("model", Shape::Name, "the configured model that it begins with"),
             field("max_iterations", Shape::Count, "steps at the most"),
             field("token_budget", Shape::Count, "tokens of all model calls at the most"),
+            maybe("previous_session_id", SESSION, "the session before in its conversation; null where it is the first"),
         ],
     },
     Event {
@@ -215,10 +217,11 @@ pub const EVENTS: &[Event] = &[
     },
     Event {
         name: "context_compacted",
-        meaning: "Old results of tools, or whole steps, were left out of the history, to make room for the next call.",
+        meaning: "Old results of tools, whole steps or pairs of earlier sessions were left out, to make room for the next call.",
         scope: Scope::Session,
         fields: &[
             field("results", Shape::Count, "results left out"),
+            field("pairs", Shape::Count, "tasks of earlier sessions left out, with their answers"),
             field("steps", Shape::Count, "steps left out, in whose place a summary stands"),
             field("tokens_before", Shape::Count, "estimated input tokens of the next call before"),
             field("tokens_after", Shape::Count, "and after"),

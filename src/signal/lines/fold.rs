@@ -93,8 +93,9 @@ fn write_fact(hash: &KeyedHash, open: Option<&Open<Identity>>, session: SessionI
         Fact::RateLimited { limit, tool, wait_ms } => {
             line("rate_limited").with("limit", limit.label()).with("tool_name", tool).with("wait_ms", wait_ms)
         }
-        Fact::ContextCompacted { calls, steps, tokens_before, tokens_after, .. } => line("context_compacted")
+        Fact::ContextCompacted { calls, pairs, steps, tokens_before, tokens_after, .. } => line("context_compacted")
             .with("results", calls.len())
+            .with("pairs", pairs)
             .with("steps", steps)
             .with("tokens_before", *tokens_before)
             .with("tokens_after", *tokens_after),
@@ -174,6 +175,7 @@ impl<'a> Line<'a> {
             .with("model", &started.model.name)
             .with("max_iterations", started.limits.max_iterations)
             .with("token_budget", started.limits.token_budget)
+            .with("previous_session_id", started.follows.as_ref().map(|follows| follows.session))
     }
 
     /// The step and model of a call, whose span the line belongs to.
