@@ -16,6 +16,7 @@ mod openapi;
 mod ops;
 mod origin;
 mod problem;
+mod resume;
 mod sessions;
 mod stall;
 mod traceparent;
@@ -120,6 +121,7 @@ fn documented() -> OpenApiRouter<Api> {
         .routes(routes!(feed::events))
         .routes(routes!(sessions::journal))
         .routes(routes!(sessions::cancel))
+        .routes(routes!(resume::resume))
         .routes(routes!(confirmations::decide))
         .routes(routes!(confirmations::list))
         .routes(routes!(data::erase_principal))

@@ -11,6 +11,7 @@ pub mod compaction;
 pub mod decide;
 pub mod ending;
 pub mod explanation;
+pub mod follow;
 pub mod primary;
 pub mod prompt;
 pub mod repeats;
@@ -22,6 +23,7 @@ pub mod summary;
 mod tokens;
 pub mod transcript;
 
+pub use compaction::Old;
 pub use decide::{Step, Surroundings, decide};
 pub use prompt::Prompt;
 pub use route::{Asked, Fallback};

@@ -22,7 +22,7 @@ use glassbox::{
     machine::{Prompt, breaker::Rules},
     policy::{self, Circuits, Policy},
     runtime::{SystemClock, SystemEntropy},
-    session::{Agent, Ended, NewSession},
+    session::{Agent, Ended, Followed, NewSession},
     signal::{
         Feed, KeyedHash, Lines, MetricLabels, Metrics, lines,
         otlp::{self, Pipeline, SpanCounters},
@@ -242,6 +242,7 @@ pub(crate) fn begin(
         task_type: "other".into(),
         principal: principal.clone(),
         conversation_id: None,
+        follows: Followed::default(),
         metadata: serde_json::Map::new(),
         link: None,
         sampled: true,

@@ -32,6 +32,9 @@ pub(super) struct Options {
     /// Which kind of task, a label in metrics.
     #[arg(long)]
     task_type: Option<String>,
+    /// The conversation that it continues, or begins.
+    #[arg(long, value_name = "ID", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    conversation: Option<String>,
 }
 
 pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> {
@@ -44,6 +47,7 @@ pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> 
     let task = Task {
         agent: options.agent,
         task_type: options.task_type,
+        conversation_id: options.conversation,
         ..Task::new(options.task, config.auth.default_principal.clone())
     };
     let by = config.auth.default_principal.id.clone();

@@ -7,7 +7,7 @@ use console::{measure_text_width, style, truncate_str};
 use super::output::line;
 use crate::core::{
     Arguments, Entry, Fact, SpanId, Timestamp, ToolOutcome,
-    fact::{CallPurpose, Decision, ModelCall, ModelCallEnd, ModelOutcome, ToolCallBegin, ToolCallEnd},
+    fact::{CallPurpose, Decision, Follows, ModelCall, ModelCallEnd, ModelOutcome, ToolCallBegin, ToolCallEnd},
 };
 
 /// Columns of arguments or results on one line.
@@ -29,12 +29,9 @@ impl Steps {
     pub(super) fn apply(&mut self, entry: &Entry) -> Vec<String> {
         match &entry.fact {
             Fact::SessionStarted(started) => {
-                vec![format!(
-                    "{} {} {}",
-                    style("●").cyan(),
-                    style(short(&started.agent)).bold(),
-                    style(entry.stream).dim()
-                )]
+                let (agent, stream) = (style(short(&started.agent)).bold(), style(entry.stream).dim());
+                let begun = format!("{} {agent} {stream}", style("●").cyan());
+                std::iter::once(begun).chain(started.follows.as_deref().map(follows_line)).collect()
             }
             Fact::ModelCallStarted { op, call } => {
                 self.open.insert(*op, (entry.at, Doing::Model((**call).clone())));
@@ -73,11 +70,14 @@ impl Steps {
             Fact::RateLimited { limit, .. } => {
                 vec![format!("├─ {} ({})", style("rate limited").yellow(), limit.label())]
             }
-            Fact::ContextCompacted { calls, steps, tokens_before, tokens_after, .. } => {
+            Fact::ContextCompacted { calls, pairs, steps, tokens_before, tokens_after, summary } => {
                 let room = style("made room").yellow();
-                let what = match steps {
-                    0 => format!("{} result(s) left out", calls.len()),
-                    _ => format!("{steps} step(s) summed up"),
+                let what = match (pairs, steps, summary) {
+                    (0, 0, _) => format!("{} result(s) left out", calls.len()),
+                    (0, _, _) => format!("{steps} step(s) summed up"),
+                    (_, 0, None) => format!("{pairs} earlier session(s) left out"),
+                    (_, 0, Some(_)) => format!("{pairs} earlier session(s) summed up"),
+                    _ => format!("{pairs} earlier session(s) and {steps} step(s) summed up"),
                 };
                 vec![format!("├─ {room} {tokens_before} → {tokens_after} tokens, {what}")]
             }
@@ -140,6 +140,16 @@ impl Doing {
             Self::Tool(call) => format!("step {} · {}({})", call.step, short(&call.tool), arguments(&call.arguments)),
         }
     }
+}
+
+/// What a session takes over from the one before.
+fn follows_line(follows: &Follows) -> String {
+    let left_out = match follows.left_out {
+        0 => String::new(),
+        number => format!(", {number} left out"),
+    };
+    let shown = follows.carried.len();
+    style(format!("├─ follows {} · {shown} earlier session(s) shown{left_out}", follows.session)).dim().to_string()
 }
 
 fn model_line(call: &ModelCall, end: &ModelCallEnd, begun: Timestamp, ended: Timestamp) -> String {

@@ -7,6 +7,7 @@ mod call;
 mod confirmation;
 mod definition;
 mod fallback;
+mod follows;
 mod limit;
 mod session;
 
@@ -20,6 +21,7 @@ pub use self::{
     confirmation::{ConfirmationEnd, ConfirmationRequest, Decision},
     definition::{DefinitionChange, DefinitionVerdict},
     fallback::FallbackCause,
+    follows::{CarriedPair, Follows},
     limit::{HandoverCause, Limit, RateLimit},
     session::{
         EraseCause, Language, ModelInfo, PromptRef, SessionEnd, SessionStarted, SessionSummary, SpanLink, SuspendCause,
@@ -185,15 +187,18 @@ pub enum Fact {
         /// Milliseconds until it is allowed again; of slots, which nobody can foretell, 0.
         wait_ms: u64,
     },
-    /// Old results of tools, or whole steps, were left out of the history, to make room for the
-    /// next call.
+    /// Old results of tools, whole steps or pairs of earlier sessions were left out of the history,
+    /// to make room for the next call.
     ContextCompacted {
         /// The calls whose results are left out; the calls themselves stay.
         calls: Vec<String>,
+        /// How many of the oldest pairs are left out that the session took over when it began.
+        #[serde(default, skip_serializing_if = "is_zero_u32")]
+        pairs: u32,
         /// How many of the oldest steps are left out, their calls and results together.
-        #[serde(default, skip_serializing_if = "is_none_of_them")]
+        #[serde(default, skip_serializing_if = "is_zero_u32")]
         steps: u32,
-        /// What a model says of those steps, which stands in their place.
+        /// What a model says of those pairs and steps, which stands in their place.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         summary: Option<Sensitive<String>>,
         /// Estimated input tokens of the next call before.
@@ -311,7 +316,7 @@ impl Fact {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for this form")]
-const fn is_none_of_them(number: &u32) -> bool {
+const fn is_zero_u32(number: &u32) -> bool {
     *number == 0
 }
 

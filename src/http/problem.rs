@@ -107,9 +107,11 @@ impl From<NotResumed> for Problem {
         match why {
             NotResumed::Unknown(id) => Self::no_session(&id.to_string()),
             NotResumed::Held { .. } => Self::new(StatusCode::CONFLICT, detail).retry_after(1),
-            NotResumed::Ended(_) | NotResumed::Waiting(_) | NotResumed::NoAgent { .. } | NotResumed::Prompt { .. } => {
-                Self::new(StatusCode::CONFLICT, detail)
-            }
+            NotResumed::Runs(_)
+            | NotResumed::Ended(_)
+            | NotResumed::Waiting(_)
+            | NotResumed::NoAgent { .. }
+            | NotResumed::Prompt { .. } => Self::new(StatusCode::CONFLICT, detail),
             NotResumed::Refused(refused) => refused.into(),
             NotResumed::Store(error) => error.into(),
         }

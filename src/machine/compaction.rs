@@ -1,6 +1,7 @@
-//! Makes room in the context window. Old results of tools are left out first, then whole steps,
-//! both oldest first; a model's summary stands in the place of the steps. A call and its result
-//! stay together, the task and the last step stay whole.
+//! Makes room in the context window. Pairs of earlier sessions go first, then old results of
+//! tools, then both pairs and whole steps, oldest first; a model's summary stands in the place of
+//! pairs and steps. A call and its result stay together, and so do a task and its answer; the
+//! session's own task and its last step stay whole.
 
 use std::ops::Range;
 
@@ -10,11 +11,55 @@ use super::{
     summary,
     tokens::{estimate_message, estimate_messages},
 };
-use crate::core::{Fact, Message, Sensitive, fact::ModelInfo, message::estimate_tokens};
+use crate::core::{
+    Fact, Message, Sensitive,
+    fact::{ModelCall, ModelInfo},
+    message::estimate_tokens,
+};
 
 /// Share of the threshold that a compaction goes down to, so that the next step does not need
 /// the next one.
 const TARGET: f64 = 0.75;
+
+/// How much of what is oldest: pairs of earlier sessions, and behind all of those, steps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Old {
+    /// Pairs that the session took over and is still shown.
+    pub pairs: u32,
+    /// Steps; where there are any, all pairs are among what is oldest.
+    pub steps: u32,
+}
+
+impl Old {
+    /// What the summary is about that this call asks for.
+    pub const fn of(call: &ModelCall) -> Self {
+        Self { pairs: call.summarized_pairs, steps: call.summarized_steps }
+    }
+
+    /// Estimated tokens of it, older summaries included; nothing where there is not so much.
+    fn tokens(self, state: &State) -> Option<u64> {
+        let (carried, history) = (state.carried(), state.history());
+        if self.steps == 0 {
+            return Some(carried.tokens_of_summary() + carried.tokens_of(self.pairs));
+        }
+        Some(carried.tokens() + estimate_messages(&history[old_steps(history, self.steps)?]))
+    }
+
+    /// The next call with room for a summary in its place; nothing where there is not so much.
+    fn replaced(self, state: &State, before: u64, goal: Goal) -> Option<u64> {
+        let summary = summary::room(goal.window) + self.tokens_in_its_place("");
+        Some(before.saturating_sub(self.tokens(state)?).saturating_add(summary))
+    }
+
+    /// Estimated tokens of a summary in its place.
+    fn tokens_in_its_place(self, text: &str) -> u64 {
+        if self.steps == 0 {
+            estimate_messages(&summary::of_conversation(text))
+        } else {
+            estimate_message(&summary::message(text))
+        }
+    }
+}
 
 /// How much room is needed.
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +108,7 @@ pub fn results(state: &State, before: u64, goal: Goal) -> Option<Fact> {
     let enough = !calls.is_empty() && goal.is_enough(after);
     enough.then_some(Fact::ContextCompacted {
         calls,
+        pairs: 0,
         steps: 0,
         summary: None,
         tokens_before: before,
@@ -70,36 +116,63 @@ pub fn results(state: &State, before: u64, goal: Goal) -> Option<Fact> {
     })
 }
 
-/// How many of the oldest steps have to give way to a summary, if that is enough.
-pub fn steps(state: &State, before: u64, goal: Goal) -> Option<u32> {
-    let summary = summary::room(goal.window) + estimate_message(&summary::message(""));
+/// How many of the oldest pairs have to give way to a summary, if that is plenty: else what can be
+/// left out without a call, or more at once, is worth more.
+pub fn pairs(state: &State, before: u64, goal: Goal) -> Option<Old> {
+    let enough = |old: &Old| old.replaced(state, before, goal).is_some_and(|after| goal.is_plenty(after));
+    only_pairs(state).find(enough)
+}
+
+/// How much of all that is old has to give way to a summary, if that is enough: the first that is
+/// plenty, else the most that is enough.
+pub fn oldest(state: &State, before: u64, goal: Goal) -> Option<Old> {
+    let pairs = state.carried().pairs();
     let mut enough = None;
-    for (number, range) in (1..).map_while(|number| Some((number, old_steps(state.history(), number)?))) {
-        let after = before.saturating_sub(estimate_messages(&state.history()[range])).saturating_add(summary);
+    for old in only_pairs(state).chain((1..).map(|steps| Old { pairs, steps })) {
+        let Some(after) = old.replaced(state, before, goal) else { break };
         if after >= before || !goal.is_enough(after) {
             continue;
         }
         if goal.is_plenty(after) {
-            return Some(number);
+            return Some(old);
         }
-        enough = Some(number);
+        enough = Some(old);
     }
     enough
 }
 
-/// The fact that puts a summary in the place of the oldest steps; nothing where that is not
-/// enough, or says nothing.
-pub fn with_summary(state: &State, number: u32, text: &str, before: u64, goal: Goal) -> Option<Fact> {
-    let range = old_steps(state.history(), number)?;
+fn only_pairs(state: &State) -> impl Iterator<Item = Old> + use<> {
+    (1..=state.carried().pairs()).map(|pairs| Old { pairs, steps: 0 })
+}
+
+/// The fact that puts a summary in the place of what is oldest; nothing where that is not enough,
+/// or says nothing.
+pub fn with_summary(state: &State, old: Old, text: &str, before: u64, goal: Goal) -> Option<Fact> {
     let text = summary::fit(text, goal.window);
-    let after = before
-        .saturating_sub(estimate_messages(&state.history()[range]))
-        .saturating_add(estimate_message(&summary::message(text)));
+    let after = before.saturating_sub(old.tokens(state)?).saturating_add(old.tokens_in_its_place(text));
     let enough = !text.is_empty() && after < before && goal.is_enough(after);
     enough.then(|| Fact::ContextCompacted {
         calls: Vec::new(),
-        steps: number,
+        pairs: old.pairs,
+        steps: old.steps,
         summary: Some(Sensitive::from(text)),
+        tokens_before: before,
+        tokens_after: after,
+    })
+}
+
+/// The fact that leaves out pairs with nothing in their place, if that is enough: where no summary
+/// is to be had, the task at hand is worth more than what was said before it.
+pub fn without_summary(state: &State, before: u64, goal: Goal) -> Option<Fact> {
+    let after = |pairs| before.saturating_sub(state.carried().tokens_of(pairs));
+    let choice = (1..=state.carried().pairs()).map(|pairs| (pairs, after(pairs)));
+    let mut enough = choice.filter(|(_, after)| goal.is_enough(*after));
+    let (pairs, after) = enough.clone().find(|(_, after)| goal.is_plenty(*after)).or_else(|| enough.next_back())?;
+    Some(Fact::ContextCompacted {
+        calls: Vec::new(),
+        pairs,
+        steps: 0,
+        summary: None,
         tokens_before: before,
         tokens_after: after,
     })

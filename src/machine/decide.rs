@@ -2,7 +2,7 @@
 
 use super::{
     budget::{self, Allowance, Count, Measure},
-    compaction::{self, Goal},
+    compaction::{self, Goal, Old},
     ending::end,
     prompt::Prompt,
     route::{self, Asked, Fallback},
@@ -42,10 +42,10 @@ pub enum Step {
         /// Which of the agent's models.
         asked: Asked,
     },
-    /// Ask the model for a summary of the oldest steps, which are to be left out of the history.
+    /// Ask the model for a summary of what is oldest, which is to be left out of the history.
     Summarize {
-        /// How many.
-        steps: u32,
+        /// How much of it.
+        old: Old,
         /// Which of the agent's models.
         asked: Asked,
         /// What the call may use.
@@ -133,7 +133,8 @@ fn call_model(
     }
     let asked = route::asked(state, around.fallback);
     let (model, input) = (asked.1, budget::measure(state, prompt, around.count));
-    let shorten = |goal| make_room(state, asked, input.tokens, goal).ok_or((Limit::ContextWindow, input.tokens));
+    let shorten =
+        |goal| make_room(state, prompt, asked, input.tokens, goal).ok_or((Limit::ContextWindow, input.tokens));
     if state.must_shrink() {
         return shorten(Goal::shrink(state, model, input.tokens));
     }
@@ -151,25 +152,37 @@ fn call_model(
     }
 }
 
-/// Makes room by results alone, else by a summary of old steps: asked for first, put in their
-/// place then. A summary that failed changes nothing.
-fn make_room(state: &State, (asked, model): (Asked, &ModelInfo), before: u64, goal: Goal) -> Option<Step> {
+/// Makes room: by a summary of earlier sessions, by results alone, or by a summary of steps as well.
+/// A summary is asked for first, and put in their place then; one that failed changes nothing.
+fn make_room(
+    state: &State,
+    prompt: &Prompt,
+    (asked, model): (Asked, &ModelInfo),
+    before: u64,
+    goal: Goal,
+) -> Option<Step> {
+    let sum_up = |old: Option<Old>| {
+        let allowance = summary_allowance(state, prompt, model, old?)?;
+        Some(Step::Summarize { old: old?, asked, allowance })
+    };
+    let results = || compaction::results(state, before, goal).map(Step::Compact);
+    let bare = || compaction::without_summary(state, before, goal).map(Step::Compact);
     match state.summary() {
-        Some(Summary::Failed) => None,
-        Some(Summary::Given { steps, text }) => {
-            compaction::with_summary(state, *steps, text, before, goal).map(Step::Compact)
+        Some(Summary::Failed) => results().or_else(bare),
+        Some(Summary::Given { old, text }) => {
+            let made = compaction::with_summary(state, *old, text, before, goal).map(Step::Compact);
+            made.or_else(results).or_else(bare)
         }
-        None => compaction::results(state, before, goal).map(Step::Compact).or_else(|| {
-            let steps = compaction::steps(state, before, goal)?;
-            let allowance = summary_allowance(state, model, steps)?;
-            Some(Step::Summarize { steps, asked, allowance })
-        }),
+        None => sum_up(compaction::pairs(state, before, goal))
+            .or_else(results)
+            .or_else(|| sum_up(compaction::oldest(state, before, goal)))
+            .or_else(bare),
     }
 }
 
 /// What the call for a summary may use, if it fits.
-fn summary_allowance(state: &State, model: &ModelInfo, steps: u32) -> Option<Allowance> {
-    let tokens = summary::estimate(&summary::request(state, steps, 0));
+fn summary_allowance(state: &State, prompt: &Prompt, model: &ModelInfo, old: Old) -> Option<Allowance> {
+    let tokens = summary::estimate(&summary::request(state, prompt, old, 0));
     let allowance = budget::allow(state, model, Measure { tokens, by: CountedBy::Estimate }).ok()?;
     let room = summary::room(model.context_window);
     // Room for the thoughts of a model that thinks before it writes.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{state::State, summary};
+use super::{Old, follow::Pair, state::State, summary};
 use crate::core::{
     Message, ModelRequest, ToolDefinition,
     fact::{CallPurpose, Language},
@@ -20,6 +20,9 @@ pub struct Prompt {
     pub tools: Arc<[ToolDefinition]>,
     /// JSON Schema of the answer, where it is held to one.
     pub output_schema: Option<Arc<Value>>,
+    /// What was said in earlier sessions of the conversation, oldest first. How long it is, and how
+    /// much of it is still shown, the state knows.
+    pub carried: Arc<[Pair]>,
     tokens: u64,
 }
 
@@ -28,7 +31,7 @@ impl Prompt {
     pub fn new(system: impl Into<Arc<str>>, tools: impl Into<Arc<[ToolDefinition]>>) -> Self {
         let (system, tools) = (system.into(), tools.into());
         let tokens = estimate_tokens(&system) + tools.iter().map(estimate_definition).sum::<u64>();
-        Self { system, tools, output_schema: None, tokens }
+        Self { system, tools, output_schema: None, carried: Arc::default(), tokens }
     }
 
     /// Holds the answer to this schema, if any.
@@ -36,6 +39,13 @@ impl Prompt {
     pub fn holding(mut self, output_schema: Option<Arc<Value>>) -> Self {
         self.tokens += output_schema.as_ref().map_or(0, |schema| estimate_tokens(&schema.to_string()));
         self.output_schema = output_schema;
+        self
+    }
+
+    /// Takes along what was said in earlier sessions of the conversation.
+    #[must_use]
+    pub fn carrying(mut self, pairs: impl Into<Arc<[Pair]>>) -> Self {
+        self.carried = pairs.into();
         self
     }
 
@@ -62,16 +72,10 @@ fn estimate_definition(definition: &ToolDefinition) -> u64 {
     estimate_tokens(&definition.name) + estimate_tokens(&definition.description) + schema
 }
 
-/// The request of the next call, from the state alone: the same journal gives the same bytes. A
-/// summary is about the oldest `summarized_steps`.
-pub fn request(
-    state: &State,
-    prompt: &Prompt,
-    purpose: CallPurpose,
-    max_tokens: u64,
-    summarized_steps: u32,
-) -> ModelRequest {
-    let mut messages = state.history().to_vec();
+/// The request of the next call, from the state and the prompt: the same journal gives the same
+/// bytes. A summary is about what is `old`.
+pub fn request(state: &State, prompt: &Prompt, purpose: CallPurpose, max_tokens: u64, old: Old) -> ModelRequest {
+    let mut messages: Vec<_> = state.carried().messages(prompt).chain(state.history()).cloned().collect();
     let tools = match purpose {
         CallPurpose::Step => prompt.tools.to_vec(),
         CallPurpose::Direct => {
@@ -85,7 +89,7 @@ pub fn request(
             messages.push(Message::User { content: wrap_up_instruction(state.language()).to_owned() });
             Vec::new()
         }
-        CallPurpose::Summary => return summary::request(state, summarized_steps, max_tokens),
+        CallPurpose::Summary => return summary::request(state, prompt, old, max_tokens),
     };
     // A wrap-up says what is missing, which no set form has a place for.
     let output_schema = prompt.output_schema.as_deref().filter(|_| purpose != CallPurpose::WrapUp).cloned();

@@ -4,6 +4,7 @@
 //! not fit together, never panics: it ignores what makes no sense.
 
 mod active_time;
+mod carried;
 mod confirmations;
 mod open;
 mod room;
@@ -12,7 +13,7 @@ mod view;
 use std::collections::{BTreeMap, HashSet};
 
 use self::{active_time::ActiveTime, confirmations::Confirmations, room::Room};
-pub use self::{confirmations::Confirmation, open::Open, room::Summary};
+pub use self::{carried::Carried, confirmations::Confirmation, open::Open, room::Summary};
 use super::{
     answer::Answer,
     budget::share,
@@ -37,7 +38,10 @@ pub struct State {
     limits: Limits,
     model: ModelInfo,
     language: Language,
+    /// What is shown of earlier sessions, before the history.
+    carried: Carried,
     history: Vec<Message>,
+    /// Of both.
     history_tokens: u64,
     /// Input tokens of the last call as its provider counted them, and the history then.
     counted: Option<Counted>,
@@ -98,6 +102,7 @@ impl Default for State {
                 prices: None,
             },
             language: Language::default(),
+            carried: Carried::default(),
             history: Vec::new(),
             history_tokens: 0,
             counted: None,
@@ -184,6 +189,10 @@ impl State {
         self.language = started.language;
         self.answer = Answer::awaited(started.output_schema_hash.is_some());
         self.clock = ActiveTime::starting(at);
+        let follows = started.follows.as_deref();
+        self.confirmations = Confirmations::doubting(follows.map_or(&[], |follows| &follows.doubtful));
+        self.carried = Carried::of(follows);
+        self.history_tokens = self.carried.tokens();
         self.say(Message::User { content: started.task.expose().clone() });
     }
 

@@ -4,7 +4,7 @@
 //!
 //! It must never know when room is made; that is `compaction`'s.
 
-use super::{compaction::old_steps, state::State, tokens::estimate_messages};
+use super::{Old, compaction::old_steps, follow::Pair, prompt::Prompt, state::State, tokens::estimate_messages};
 use crate::core::{Arguments, Message, ModelRequest, ToolCall, fact::Language, message::estimate_tokens};
 
 /// A summary takes at the most this share of the window, and no more tokens than [`MOST`].
@@ -19,14 +19,16 @@ pub fn room(window: u64) -> u64 {
     (window / SHARE).clamp(LEAST, MOST)
 }
 
-/// The request that asks for a summary of the oldest `steps`, from the state alone.
-pub fn request(state: &State, steps: u32, max_tokens: u64) -> ModelRequest {
+/// The request that asks for a summary of what is oldest. Steps are told with their task, which
+/// stays.
+pub fn request(state: &State, prompt: &Prompt, old: Old, max_tokens: u64) -> ModelRequest {
     let history = state.history();
-    let old = old_steps(history, steps).map_or(&[][..], |range| &history[range]);
+    let steps = old_steps(history, old.steps).map_or(&[][..], |range| &history[range]);
+    let task = history.first().filter(|_| old.steps > 0);
     let window = state.model().context_window;
     let shown = usize::try_from(window / 4).unwrap_or(SHOWN.1).clamp(SHOWN.0, SHOWN.1);
     let mut text = String::new();
-    for message in history.first().into_iter().chain(old) {
+    for message in state.carried().oldest(prompt, old.pairs).chain(task).chain(steps) {
         tell(message, shown, &mut text);
     }
     let system = instruction(state.language(), room(window) / 2);
@@ -48,6 +50,13 @@ pub(super) fn estimate(request: &ModelRequest) -> u64 {
 /// The summary as it stands in the history, in the place of the steps.
 pub(super) fn message(text: &str) -> Message {
     Message::User { content: format!("[summary of the steps before, which were left out to make room]\n{text}") }
+}
+
+/// The summary of earlier sessions as it stands before those that are left: a question and its
+/// answer, as they are.
+pub(super) fn of_conversation(text: &str) -> Pair {
+    const ASKED: &str = "[what was said before was left out to make room: sum it up]";
+    [Message::User { content: ASKED.into() }, Message::Assistant { content: text.to_owned(), calls: Vec::new() }]
 }
 
 /// As much of a summary as the room that was kept free for it takes.

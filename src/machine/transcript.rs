@@ -2,6 +2,7 @@
 //! came back. Nothing is stored twice; the hash in the journal proves the rebuilt body.
 
 use super::{
+    Old,
     prompt::{Prompt, request},
     state::State,
 };
@@ -30,7 +31,7 @@ pub fn transcript(entries: &[Entry], prompt: &Prompt) -> Vec<Exchange> {
     for entry in entries {
         match &entry.fact {
             Fact::ModelCallStarted { op, call } => {
-                let request = request(&state, prompt, call.purpose, call.max_tokens, call.summarized_steps);
+                let request = request(&state, prompt, call.purpose, call.max_tokens, Old::of(call));
                 let exchange = Exchange { at: entry.at, call: (**call).clone(), request, end: None };
                 exchanges.push((*op, exchange));
             }

@@ -114,21 +114,23 @@ impl Runtime {
         let task_type = inner.agents.task_type(&agent, task.task_type)?;
         let place = inner.live.reserve()?;
         let (conversation, owner) = (task.conversation_id.clone(), task.principal.id.clone());
-        let _turn = self.take_conversation(conversation.as_deref(), &owner).await?;
+        let floor = self.take_conversation(conversation.as_deref(), &owner).await?;
         self.check_quota(&owner).await?;
+        let follows = self.followed(&floor, &agent).await?;
         let id = SessionId::from_bytes(random(&*inner.entropy));
         let principal = Arc::new(task.principal.clone());
+        let prompt = agent.prompt(&principal).carrying(follows.pairs.clone());
         let new = NewSession {
             task: task.text,
             task_type,
             principal: task.principal,
             conversation_id: task.conversation_id,
+            follows,
             metadata: task.metadata,
             link: task.link,
             sampled: inner.signals.samples(id),
             once,
         };
-        let prompt = agent.prompt(&principal);
         let until = inner.journal.clock().now().plus(inner.lease);
         let log = agent.begin(&inner.journal, id, new, &prompt, until);
         let durable = tokio::time::timeout(BEGIN, log.flush()).await;

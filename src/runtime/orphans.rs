@@ -43,7 +43,7 @@ impl Orphans {
             match runtime.resume(id).await {
                 Ok(_) => tracing::info!(target: "glassbox", session = %id, "resumed"),
                 // Somebody else was faster, or it ended meanwhile: as it should be.
-                Err(NotResumed::Held { .. } | NotResumed::Ended(_)) => {}
+                Err(NotResumed::Held { .. } | NotResumed::Runs(_) | NotResumed::Ended(_)) => {}
                 Err(NotResumed::Refused(_)) => return,
                 Err(why) => self.put_off(id, now, &why),
             }

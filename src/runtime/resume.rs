@@ -28,6 +28,9 @@ pub enum NotResumed {
     /// It waits for a person.
     #[error("{0} waits for a person: `glassbox session confirm {0}` decides")]
     Waiting(SessionId),
+    /// It is driven here.
+    #[error("{0} runs")]
+    Runs(SessionId),
     /// Somebody drives it.
     #[error("{session} is driven by {owner} until {until} at least")]
     Held {
@@ -68,6 +71,10 @@ impl Runtime {
     /// # Errors
     /// Why it is not resumed here.
     pub async fn resume(&self, id: SessionId) -> Result<SessionHandle, NotResumed> {
+        // Its lease may have run out while the journal could not write.
+        if self.inner.live.find(id).is_some() {
+            return Err(NotResumed::Runs(id));
+        }
         self.take_over(id, None).await
     }
 

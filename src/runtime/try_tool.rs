@@ -15,7 +15,7 @@ use crate::{
         fact::{AttemptEnd, ToolCallEnd},
         port::StoreError,
     },
-    session::{Agent, NewSession, try_call},
+    session::{Agent, Followed, NewSession, try_call},
     store, tool,
 };
 
@@ -104,6 +104,7 @@ fn nothing_asked(agent: &Agent, principal: &Principal) -> NewSession {
         task_type: agent.default_task_type.clone(),
         principal: principal.clone(),
         conversation_id: None,
+        follows: Followed::default(),
         metadata: Map::new(),
         link: None,
         sampled: false,

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
+use super::follow::Followed;
 use crate::{
     core::{
         BlobHash, Limits, Model, Principal, Sensitive, SessionId, SpanId, Timestamp,
@@ -79,6 +80,8 @@ pub struct NewSession {
     pub principal: Principal,
     /// The conversation that it continues.
     pub conversation_id: Option<String>,
+    /// What it takes over from that.
+    pub follows: Followed,
     /// What the caller sent along.
     pub metadata: Map<String, Value>,
     /// The caller's span, to link to.
@@ -151,8 +154,8 @@ impl Agent {
         hash_of(Prompt::new("", self.tools.all_definitions()).tools_json().as_bytes())
     }
 
-    /// Records the beginning of a session with this prompt; the session is this process's until
-    /// then.
+    /// Records the beginning of a session with this prompt, which carries the pairs that the
+    /// session takes over; the session is this process's until then.
     pub fn begin(
         &self,
         journal: &Journal,
@@ -172,6 +175,7 @@ impl Agent {
             task_type: new.task_type,
             principal: new.principal,
             conversation_id: new.conversation_id,
+            follows: new.follows.follows,
             model: self.model.info().clone(),
             limits: self.limits.clone(),
             language: self.language,
@@ -188,7 +192,7 @@ impl Agent {
             },
             metadata: new.metadata,
         };
-        let blobs = [prompt, tools, config].into_iter().chain(output_schema).collect();
+        let blobs = [prompt, tools, config].into_iter().chain(output_schema).chain(new.follows.blobs).collect();
         SessionLog::begin(journal, id, started, blobs, until, new.once)
     }
 }

@@ -18,7 +18,7 @@ use crate::{
     },
     journal::SessionLog,
     machine::{
-        Prompt, State, Step, Surroundings,
+        Old, Prompt, State, Step, Surroundings,
         answer::without_fence,
         budget::{Allowance, Count, Measure},
         decide,
@@ -99,13 +99,13 @@ pub async fn drive(
             Step::CallModel { step, purpose, asked, allowance } => {
                 // Where another call just took the probe, it is decided anew.
                 let Some(chosen) = agent.choose(asked) else { continue };
-                let ask = Ask { step, purpose, allowance, summarized_steps: 0 };
+                let ask = Ask { step, purpose, allowance, old: Old::default() };
                 interruptible(log, signals, ask_model(log, agent, chosen, prompt, ask)).await;
             }
-            Step::Summarize { steps, asked, allowance } => {
+            Step::Summarize { old, asked, allowance } => {
                 let Some(chosen) = agent.choose(asked) else { continue };
                 let step = log.read(State::next_step);
-                let ask = Ask { step, purpose: CallPurpose::Summary, allowance, summarized_steps: steps };
+                let ask = Ask { step, purpose: CallPurpose::Summary, allowance, old };
                 interruptible(log, signals, ask_model(log, agent, chosen, prompt, ask)).await;
             }
             Step::RunTools(calls) => {
@@ -222,7 +222,8 @@ struct Ask {
     step: u32,
     purpose: CallPurpose,
     allowance: Allowance,
-    summarized_steps: u32,
+    /// Of a summary: what it is about.
+    old: Old,
 }
 
 /// Lets the model count the next call. Where it cannot say, the estimate stands.
@@ -231,15 +232,15 @@ async fn count(log: &SessionLog, model: &dyn Model, agent: &Agent, prompt: &Prom
     if by == CountedBy::Estimate {
         return Count::Unavailable;
     }
-    let request = log.read(|state| request(state, prompt, purpose, model.info().max_output_tokens, 0));
+    let request = log.read(|state| request(state, prompt, purpose, model.info().max_output_tokens, Old::default()));
     let tokens = agent.policy.count(model, &request, log.root()).await;
     tokens.map_or(Count::Unavailable, |tokens| Count::Known(Measure { tokens, by }))
 }
 
 /// One model call: build the request from the state, send it, record what came.
 async fn ask_model(log: &SessionLog, agent: &Agent, chosen: Chosen<'_>, prompt: &Prompt, ask: Ask) {
-    let Ask { step, purpose, allowance, summarized_steps } = ask;
-    let request = log.read(|state| request(state, prompt, purpose, allowance.max_tokens, summarized_steps));
+    let Ask { step, purpose, allowance, old } = ask;
+    let request = log.read(|state| request(state, prompt, purpose, allowance.max_tokens, old));
     let body = chosen.model.encode(&request);
     let call = MeteredCall::new(ModelCall {
         step,
@@ -249,7 +250,8 @@ async fn ask_model(log: &SessionLog, agent: &Agent, chosen: Chosen<'_>, prompt: 
         counted_by: allowance.input.by,
         max_tokens: allowance.max_tokens,
         body_hash: hash_of(&body),
-        summarized_steps,
+        summarized_steps: old.steps,
+        summarized_pairs: old.pairs,
     });
     let meter = call.meter.clone();
     let probe = chosen.entrance.as_ref().is_some_and(Entrance::is_probe);

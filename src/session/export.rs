@@ -61,7 +61,7 @@ pub fn export(
         next += entries.len() as u64;
         for entry in &entries {
             line(fact(entry).to_string())?;
-            for hash in texts_of(&entry.fact).into_iter().flatten().filter(|hash| told.insert(*hash)) {
+            for hash in texts_of(&entry.fact).into_iter().filter(|hash| told.insert(*hash)) {
                 line(text(store, hash)?.to_string())?;
             }
         }
@@ -126,12 +126,15 @@ fn text(store: &dyn Store, hash: BlobHash) -> Result<Value, StoreError> {
 }
 
 /// The kept texts that a fact names. The hash of a request is none: the request is rebuilt.
-fn texts_of(fact: &Fact) -> [Option<BlobHash>; 4] {
+fn texts_of(fact: &Fact) -> Vec<BlobHash> {
     match fact {
         Fact::SessionStarted(started) => {
-            [Some(started.prompt.hash), Some(started.tools_hash), started.output_schema_hash, Some(started.config_hash)]
+            let own = [started.prompt.hash, started.tools_hash, started.config_hash];
+            let carried = started.follows.iter().flat_map(|follows| &follows.carried);
+            let carried = carried.flat_map(|pair| [pair.task, pair.answer]);
+            own.into_iter().chain(started.output_schema_hash).chain(carried).collect()
         }
-        Fact::ToolCallFinished { end, .. } => [end.observation.whole, None, None, None],
+        Fact::ToolCallFinished { end, .. } => end.observation.whole.into_iter().collect(),
         Fact::SessionSuspended { .. }
         | Fact::SessionResumed { .. }
         | Fact::CancelRequested { .. }
@@ -158,6 +161,6 @@ fn texts_of(fact: &Fact) -> [Option<BlobHash>; 4] {
         | Fact::ModelFallback { .. }
         | Fact::CircuitChanged(_)
         | Fact::PrimaryChanged { .. }
-        | Fact::ModelChecked { .. } => [None; 4],
+        | Fact::ModelChecked { .. } => Vec::new(),
     }
 }

@@ -65,6 +65,9 @@ pub struct SessionReport {
     pub task_type: String,
     /// The conversation that it belongs to.
     pub conversation_id: Option<String>,
+    /// The session before it in the conversation, whose tasks and answers it knows.
+    #[schema(value_type = Option<String>, pattern = "^sess_[0-9a-f]{32}$")]
+    pub follows: Option<SessionId>,
     /// Where it stands.
     pub status: SessionStatus,
     /// What refines the status.
@@ -173,6 +176,7 @@ impl SessionReport {
             agent: started.agent.clone(),
             task_type: started.task_type.clone(),
             conversation_id: started.conversation_id.clone(),
+            follows: started.follows.as_ref().map(|follows| follows.session),
             status: state.status().unwrap_or(SessionStatus::Running),
             reason: None,
             answer: None,

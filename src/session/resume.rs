@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Error as JsonError, Value};
 
+use super::follow::carried;
 use crate::{
     core::{
         BlobHash, Effect, Entry, Fact, SpanId, Store, ToolDefinition,
@@ -56,7 +57,8 @@ pub fn own_prompt(store: &dyn Store, started: &SessionStarted) -> Result<Prompt,
         .output_schema_hash
         .map(|hash| serde_json::from_slice(&text(hash)?).map_err(|source| PromptError::Damaged { hash, source }));
     let schema: Option<Value> = schema.transpose()?;
-    Ok(Prompt::new(String::from_utf8_lossy(&system).into_owned(), tools).holding(schema.map(Arc::new)))
+    let prompt = Prompt::new(String::from_utf8_lossy(&system).into_owned(), tools);
+    Ok(prompt.holding(schema.map(Arc::new)).carrying(carried(store, started)?))
 }
 
 /// Records that this process goes on with the session, and closes what ended with the process

@@ -10,6 +10,7 @@ mod fold;
 mod lane;
 #[cfg(test)]
 mod tests;
+mod words;
 
 use std::{
     fmt,

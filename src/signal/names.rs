@@ -135,6 +135,8 @@ pub const PROBLEMS: &str = "glassbox.problems";
 pub const EVENT_COMPACTED: &str = "glassbox.context_compacted";
 /// Results that a compaction left out.
 pub const COMPACTED_RESULTS: &str = "glassbox.compacted.results";
+/// Pairs of earlier sessions that a compaction left out.
+pub const COMPACTED_PAIRS: &str = "glassbox.compacted.pairs";
 /// Steps that a compaction left out.
 pub const COMPACTED_STEPS: &str = "glassbox.compacted.steps";
 /// Estimated input tokens before a compaction.

@@ -57,6 +57,7 @@ impl Journal {
                 attributes: [("name".into(), "Ivan Petrov".into())].into(),
             },
             conversation_id: None,
+            follows: None,
             model: model("main"),
             limits: Limits::default(),
             language: Language::En,
@@ -82,6 +83,7 @@ impl Journal {
                 max_tokens: 4096,
                 body_hash: BlobHash::from_bytes([1; 32]),
                 summarized_steps: 0,
+                summarized_pairs: 0,
             }),
         })
     }

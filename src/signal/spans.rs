@@ -203,8 +203,9 @@ fn suspended(at: Timestamp, cause: SuspendCause) -> Event {
 
 fn compacted(at: Timestamp, fact: &Fact) -> Event {
     let mut numbers = Vec::new();
-    if let Fact::ContextCompacted { calls, steps, tokens_before, tokens_after, .. } = fact {
+    if let Fact::ContextCompacted { calls, pairs, steps, tokens_before, tokens_after, .. } = fact {
         numbers.push(attributes::integer(names::COMPACTED_RESULTS, calls.len()));
+        numbers.push(attributes::integer(names::COMPACTED_PAIRS, *pairs));
         numbers.push(attributes::integer(names::COMPACTED_STEPS, *steps));
         numbers.push(attributes::integer(names::TOKENS_BEFORE, *tokens_before));
         numbers.push(attributes::integer(names::TOKENS_AFTER, *tokens_after));

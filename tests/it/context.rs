@@ -17,13 +17,13 @@ use glassbox::{
         port::{ModelCallInput, TraceContext},
     },
     machine::{
-        Prompt, State, Step, Surroundings,
+        Old, Prompt, State, Step, Surroundings,
         budget::{Allowance, Count, Measure, allow},
         decide,
         prompt::request,
     },
     model::Scripted,
-    session::{Signals, drive},
+    session::{Followed, Signals, drive},
     store::memory,
 };
 use proptest::prelude::*;
@@ -49,17 +49,23 @@ fn op(number: usize) -> SpanId {
 
 /// A session that has just begun.
 fn begun(model: ModelInfo, limits: Limits) -> State {
+    begun_after(Followed::default(), model, limits)
+}
+
+/// The same, after sessions of its conversation.
+fn begun_after(follows: Followed, model: ModelInfo, limits: Limits) -> State {
     let mut fact = facts::session_started(SessionId::from_bytes([7; 16]), "C-001", "bank");
     if let Fact::SessionStarted(started) = &mut fact {
         (started.model, started.limits, started.language) = (model, limits, Language::En);
         started.task = "read much".into();
+        started.follows = follows.follows;
     }
     let mut state = State::default();
     state.apply(&fact, at());
     state
 }
 
-fn call(state: &State, purpose: CallPurpose, max_tokens: u64, summarized_steps: u32) -> ModelCall {
+fn call(state: &State, purpose: CallPurpose, max_tokens: u64, old: Old) -> ModelCall {
     ModelCall {
         step: state.next_step(),
         purpose,
@@ -68,7 +74,8 @@ fn call(state: &State, purpose: CallPurpose, max_tokens: u64, summarized_steps: 
         counted_by: CountedBy::Estimate,
         max_tokens,
         body_hash: BlobHash::from_bytes([0; 32]),
-        summarized_steps,
+        summarized_steps: old.steps,
+        summarized_pairs: old.pairs,
     }
 }
 
@@ -100,7 +107,7 @@ fn step(state: &mut State, number: usize, text: &str, results: &[String]) {
     let asked =
         |id: &String| ToolCall { id: id.clone(), name: "look".into(), arguments: Arguments::Json(json!({"page": id})) };
     let usage = Usage { estimated: true, ..Usage::default() };
-    let model = call(state, CallPurpose::Step, 100, 0);
+    let model = call(state, CallPurpose::Step, 100, Old::default());
     called(state, number * 100, model, Ok((text, ids.iter().map(asked).collect(), usage)));
     for (index, (id, content)) in ids.iter().zip(results).enumerate() {
         let begin = ToolCallBegin {
@@ -164,18 +171,22 @@ proptest! {
     fn room_is_made_whole_or_not_at_all(
         steps in prop::collection::vec((0..900_usize, prop::collection::vec(0..2400_usize, 1..4)), 1..7),
         window in 700..6000_u64,
+        earlier in prop::collection::vec((0..300_usize, 0..2400_usize), 0..4),
         summary in summary(),
         too_long: bool,
     ) {
         let model = ModelInfo { context_window: window, ..world::model_info() };
-        let mut state = begun(model, Limits { token_budget: 1_000_000, ..Limits::default() });
+        let said = |(task, answer): &(usize, usize)| ("q".repeat(*task), "a".repeat(*answer));
+        let follows = world::followed(&earlier.iter().map(said).collect::<Vec<_>>(), &[]);
+        let pairs = follows.pairs.clone();
+        let mut state = begun_after(follows, model, Limits { token_budget: 1_000_000, ..Limits::default() });
         for (number, (text, results)) in steps.iter().enumerate() {
             let results: Vec<_> = results.iter().map(|length| "r".repeat(*length)).collect();
             step(&mut state, number + 1, &"t".repeat(*text), &results);
         }
-        let prompt = Prompt::new("You are a test.", Vec::new());
+        let prompt = Prompt::new("You are a test.", Vec::new()).carrying(pairs);
         if too_long {
-            let model = call(&state, CallPurpose::Step, 100, 0);
+            let model = call(&state, CallPurpose::Step, 100, Old::default());
             called(&mut state, 9000, model, Err(FaultKind::ContextTooLong));
         }
         let (first, before) = (state.history().to_vec(), state.estimate_input(&prompt));
@@ -188,17 +199,21 @@ proptest! {
                     let (history, tokens) = (state.history().to_vec(), state.estimate_input(&prompt));
                     state.apply(&fact, at());
                     compacted = true;
-                    together(state.history())?;
+                    let messages = request(&state, &prompt, CallPurpose::Step, 100, Old::default()).messages;
+                    together(&messages)?;
+                    let newest = prompt.carried.iter().rev().take(state.carried().pairs() as usize).rev().flatten();
+                    let begin = messages.len() - state.history().len();
+                    prop_assert!(messages[..begin].ends_with(&newest.cloned().collect::<Vec<_>>()), "the newest stay");
                     prop_assert_eq!(&state.history()[0], &history[0]);
                     prop_assert_eq!(last_step(state.history()), last_step(&history));
                     prop_assert!(state.estimate_input(&prompt) < tokens);
                     let Fact::ContextCompacted { tokens_before, tokens_after, .. } = fact else { unreachable!() };
                     prop_assert_eq!((tokens_before, tokens_after), (tokens, state.estimate_input(&prompt)));
                 }
-                Step::Summarize { steps, allowance, .. } => {
-                    let asked = request(&state, &prompt, CallPurpose::Summary, allowance.max_tokens, steps);
+                Step::Summarize { old, allowance, .. } => {
+                    let asked = request(&state, &prompt, CallPurpose::Summary, allowance.max_tokens, old);
                     prop_assert_eq!((asked.messages.len(), asked.tools.len()), (1, 0));
-                    let model = call(&state, CallPurpose::Summary, allowance.max_tokens, steps);
+                    let model = call(&state, CallPurpose::Summary, allowance.max_tokens, old);
                     let usage = Usage { input: 10, output: 5, ..Usage::default() };
                     let said = match &summary {
                         None => Err(FaultKind::Server),
@@ -215,6 +230,7 @@ proptest! {
                 }
                 Step::Finish(_) => {
                     prop_assert_eq!(state.history(), &first[..], "what is not enough is not begun");
+                    prop_assert_eq!(state.carried().pairs() as usize, earlier.len());
                     break;
                 }
                 other => prop_assert!(false, "{:?}", other),
@@ -222,6 +238,47 @@ proptest! {
         }
         prop_assert_eq!(state.steps() as usize, steps.len());
     }
+}
+
+/// The oldest of two earlier sessions gave way to its summary.
+#[test]
+fn a_request_shows_what_is_left_of_earlier_sessions_before_the_task() {
+    let pairs = [("first", "one"), ("second", "two"), ("third", "three")];
+    let follows = world::followed(&pairs.map(|(task, answer)| (task.to_owned(), answer.to_owned())), &[]);
+    let prompt = Prompt::new("You are a test.", Vec::new()).carrying(follows.pairs.clone());
+    let mut state = begun_after(follows, world::model_info(), Limits::default());
+    let user = |content: &str| Message::User { content: content.into() };
+    let model = |content: &str| Message::Assistant { content: content.into(), calls: Vec::new() };
+    let asked = |state: &State| request(state, &prompt, CallPurpose::Step, 100, Old::default()).messages;
+    let told = [user("first"), model("one"), user("second"), model("two"), user("third"), model("three")];
+    assert_eq!(asked(&state), [&told[..], &[user("read much")]].concat());
+
+    let compacted = |pairs, steps, summary: Option<&str>| Fact::ContextCompacted {
+        calls: Vec::new(),
+        pairs,
+        steps,
+        summary: summary.map(Into::into),
+        tokens_before: 100,
+        tokens_after: 50,
+    };
+    state.apply(&compacted(1, 0, Some("counted to one")), at());
+    let sum = [user("[what was said before was left out to make room: sum it up]"), model("counted to one")];
+    assert_eq!(asked(&state), [&sum[..], &told[2..], &[user("read much")]].concat());
+    let text = |old| request(&state, &prompt, CallPurpose::Summary, 100, old).messages;
+    let record = "user: [what was said before was left out to make room: sum it up]\nassistant: counted to one\n\
+                  user: second\nassistant: two\n";
+    assert_eq!(text(Old { pairs: 1, steps: 0 }), [user(record)]);
+
+    state.apply(&compacted(1, 0, None), at());
+    assert_eq!(asked(&state), [&sum[..], &told[4..], &[user("read much")]].concat());
+
+    step(&mut state, 1, "", &["seen".to_owned()]);
+    step(&mut state, 2, "", &["last".to_owned()]);
+    let last = last_step(state.history()).to_vec();
+    state.apply(&compacted(1, 1, Some("all of it")), at());
+    let summary = user("[summary of the steps before, which were left out to make room]\nall of it");
+    assert_eq!(asked(&state), [&[user("read much"), summary][..], &last].concat());
+    assert_eq!(state.carried().pairs(), 0);
 }
 
 fn input(tokens: u64) -> Measure {
@@ -260,7 +317,7 @@ fn cached_input_counts_once_in_tokens_and_by_its_own_price_in_money() {
     let mut state = begun(model.clone(), limits);
     let usage = Usage { input: 700, output: 50, cache_read: 600, ..Usage::default() };
     let look = ToolCall { id: "a".into(), name: "look".into(), arguments: Arguments::empty() };
-    let begin = call(&state, CallPurpose::Step, 100, 0);
+    let begin = call(&state, CallPurpose::Step, 100, Old::default());
     called(&mut state, 1, begin, Ok(("", vec![look], usage)));
     assert_eq!(state.usage().total(), 750);
     // 100 tokens at 1, 600 at 0.1 and 50 at 2 millionths of a dollar.

@@ -1,4 +1,7 @@
-//! Conversations over a real socket: one owner, one session at a time.
+//! Conversations over a real socket: one owner, one session at a time, a history that is carried on.
+
+mod carried;
+mod history;
 
 use std::thread;
 

@@ -7,10 +7,10 @@ use glassbox::{
         ToolCall, ToolDefinition, ToolOutcome, TraceId, Usage,
         circuit::{CircuitCause, CircuitChange, CircuitId, CircuitState},
         fact::{
-            AttemptEnd, CallPurpose, ConfirmationEnd, ConfirmationRequest, CountedBy, Decision, DefinitionChange,
-            EraseCause, FallbackCause, HandoverCause, JOURNAL_VERSION, Language, Limit, ModelCall, ModelCallEnd,
-            ModelInfo, ModelOutcome, Observation, PromptRef, RateLimit, SessionEnd, SessionStarted, SpanLink,
-            SuspendCause, ToolCallBegin, ToolCallEnd, TraceStart,
+            AttemptEnd, CallPurpose, CarriedPair, ConfirmationEnd, ConfirmationRequest, CountedBy, Decision,
+            DefinitionChange, EraseCause, FallbackCause, Follows, HandoverCause, JOURNAL_VERSION, Language, Limit,
+            ModelCall, ModelCallEnd, ModelInfo, ModelOutcome, Observation, PromptRef, RateLimit, SessionEnd,
+            SessionStarted, SpanLink, SuspendCause, ToolCallBegin, ToolCallEnd, TraceStart,
         },
     },
 };
@@ -33,6 +33,18 @@ pub(crate) fn session_started(id: SessionId, principal: &str, agent: &str) -> Fa
             attributes: [("customer_id".to_owned(), "C-001".to_owned())].into(),
         },
         conversation_id: Some("conversation-7".to_owned()),
+        follows: Some(Box::new(Follows {
+            session: SessionId::from_bytes([8; 16]),
+            root: SpanLink { trace_id: TraceId::from_bytes([8; 16]), span_id: span(8) },
+            carried: vec![CarriedPair {
+                session: SessionId::from_bytes([8; 16]),
+                task: hash(10),
+                answer: hash(11),
+                tokens: 42,
+            }],
+            left_out: 7,
+            doubtful: vec!["pay".to_owned()],
+        })),
         model: model(),
         limits: Limits::default(),
         language: Language::Ru,
@@ -86,6 +98,7 @@ pub(crate) fn model_call_started(step: u32) -> Fact {
         max_tokens: 4_096,
         body_hash: hash(4),
         summarized_steps: 3,
+        summarized_pairs: 5,
     };
     Fact::ModelCallStarted { op: span(1), call: Box::new(call) }
 }
@@ -121,6 +134,7 @@ pub(crate) fn samples(id: SessionId) -> Vec<Fact> {
         Fact::CancelRequested { by: "signal".into() },
         Fact::ContextCompacted {
             calls: vec!["call_1_1".to_owned()],
+            pairs: 4,
             steps: 2,
             summary: sensitive("такси: 2 поездки"),
             tokens_before: 160_000,

@@ -19,7 +19,7 @@ use glassbox::{
     },
     journal::Journal,
     machine::{Asked, Fallback, State, Step, Surroundings, budget::Count, decide},
-    session::{self, Agent, Ended, NewSession, Signals, drive},
+    session::{self, Agent, Ended, Followed, NewSession, Signals, drive},
     signal::{MetricLabels, Metrics, spans::SpanFold},
     store::memory,
 };
@@ -117,6 +117,7 @@ impl Bench {
             task_type: "other".into(),
             principal: world::principal(),
             conversation_id: None,
+            follows: Followed::default(),
             metadata: serde_json::Map::new(),
             link: None,
             sampled: true,

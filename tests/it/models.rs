@@ -3,7 +3,7 @@
 
 mod broken;
 mod pool;
-mod provider;
+pub(crate) mod provider;
 mod react;
 mod sessions;
 mod streaming;

@@ -23,7 +23,10 @@ use glassbox::{
         transcript::{Exchange, transcript},
     },
     policy::{Act, Policy, ToolRate},
-    session::{Ended, Say, Signals, Standing, decided, drive, expiries, take_up, take_up_because, weigh},
+    session::{
+        Ended, Followed, Say, Signals, Standing, beginning, decided, drive, expiries, own_prompt, take_up,
+        take_up_because, weigh,
+    },
     store::memory,
 };
 use serde::Deserialize;
@@ -51,6 +54,9 @@ struct Scenario {
     output_schema: Option<serde_json::Value>,
     #[serde(default)]
     tools: BTreeMap<String, ToolPlan>,
+    /// What it takes over from earlier sessions of its conversation.
+    #[serde(default)]
+    follows: Option<FollowPlan>,
     /// Calls of a tool in a minute.
     #[serde(default)]
     rates: BTreeMap<String, RatePlan>,
@@ -95,6 +101,16 @@ struct Scenario {
     /// Active time, which in paused time is exact.
     #[serde(default)]
     active_ms: u64,
+}
+
+/// Tasks and answers of earlier sessions, and tools that are in doubt since then.
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+struct FollowPlan {
+    #[serde(default)]
+    pairs: Vec<(String, String)>,
+    #[serde(default)]
+    doubtful: Vec<String>,
 }
 
 /// Somebody does something with a session that waits, at a time from its start.
@@ -169,7 +185,10 @@ struct RatePlan {
 /// A fact in a few words.
 fn line(fact: &Fact) -> String {
     match fact {
-        Fact::SessionStarted(started) => format!("session_started {}", started.agent),
+        Fact::SessionStarted(started) => {
+            let follows = started.follows.as_ref().map(|follows| format!(" after {}", follows.carried.len()));
+            format!("session_started {}{}", started.agent, follows.unwrap_or_default())
+        }
         Fact::SessionSuspended { cause } => format!("session_suspended {}", cause.label()),
         Fact::SessionResumed { .. } => "session_resumed".into(),
         Fact::CancelRequested { .. } => "cancel_requested".into(),
@@ -239,10 +258,12 @@ fn line(fact: &Fact) -> String {
         Fact::CircuitChanged(change) => {
             format!("{} {} {} {}", change.circuit, change.from.label(), change.to.label(), change.cause.label())
         }
-        Fact::ContextCompacted { calls, steps, summary, tokens_before, tokens_after } => {
-            let what = match summary {
-                None => calls.join(","),
-                Some(summary) => format!("steps={steps} {:?}", summary.expose()),
+        Fact::ContextCompacted { calls, pairs, steps, summary, tokens_before, tokens_after } => {
+            let what = match (pairs, summary) {
+                (0, None) => calls.join(","),
+                (0, Some(summary)) => format!("steps={steps} {:?}", summary.expose()),
+                (_, None) => format!("pairs={pairs}"),
+                (_, Some(summary)) => format!("pairs={pairs} steps={steps} {:?}", summary.expose()),
             };
             format!("context_compacted {what} {tokens_before} {tokens_after}")
         }
@@ -326,10 +347,12 @@ async fn play(scenario: &Scenario) -> (Vec<Entry>, Vec<Entry>, Ended) {
     agent.policy = Arc::new(policy(scenario, &journal));
     // A lease of no time is free for the next process as soon as this one is dead.
     let lease = if scenario.dies_ms.is_empty() { Duration::from_secs(3600) } else { Duration::ZERO };
-    let mut log = world::begin_until(&agent, &journal, &scenario.task, lease);
-    let signals = Signals::default();
+    let follows = scenario.follows.as_ref();
+    let follows = follows.map_or_else(Followed::default, |plan| world::followed(&plan.pairs, &plan.doubtful));
     let principal = Arc::new(world::principal());
-    let prompt = agent.prompt(&principal);
+    let prompt = agent.prompt(&principal).carrying(follows.pairs.clone());
+    let mut log = world::begin_following(&agent, &journal, &scenario.task, lease, follows);
+    let signals = Signals::default();
     let begun = tokio::time::Instant::now();
     for (number, at) in (2..).zip(&scenario.dies_ms) {
         let mut life = Box::pin(drive(&log, &agent, &prompt, &principal, &signals));
@@ -371,6 +394,7 @@ async fn play(scenario: &Scenario) -> (Vec<Entry>, Vec<Entry>, Ended) {
         }
     };
     let entries = world::entries(&store);
+    let prompt = own_prompt(&*store, beginning(&entries).expect("a start")).expect("kept texts");
     for Exchange { call, request, .. } in transcript(&entries, &prompt) {
         let body = BlobHash::from_bytes(Sha256::digest(agent.model.encode(&request)).into());
         assert_eq!(body, call.body_hash, "{}: a request cannot be rebuilt", scenario.shows);

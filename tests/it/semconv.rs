@@ -44,6 +44,7 @@ fn started(session: SessionId) -> Fact {
         task_type: "spending".into(),
         principal: Principal { id: "C-001".into(), scopes: vec![], roles: vec![], attributes: BTreeMap::new() },
         conversation_id: Some("conv".into()),
+        follows: None,
         model: model(),
         limits: Limits::default(),
         language: Language::Ru,
@@ -82,6 +83,7 @@ fn model_call(session: SessionId, outcome: ModelOutcome) -> [Fact; 2] {
         max_tokens: 100,
         body_hash: BlobHash::from_bytes([0; 32]),
         summarized_steps: 0,
+        summarized_pairs: 0,
     };
     let end = ModelCallEnd { outcome, reply: Some(reply), usage, error: None, attempts: 1 };
     [Fact::ModelCallStarted { op, call: Box::new(begin) }, Fact::ModelCallFinished { op, end: Box::new(end) }]

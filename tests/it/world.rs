@@ -13,24 +13,25 @@ use async_trait::async_trait;
 use glassbox::{
     config::RetryPolicy,
     core::{
-        Clock, Effect, Entry, Fault, FaultKind, Limits, Principal, SessionId, Sink, Store, StreamId, Timestamp, Tool,
-        ToolSpec,
+        BlobHash, Clock, Effect, Entry, Fault, FaultKind, Limits, Message, Principal, SessionId, Sink, SpanId, Store,
+        StreamId, Timestamp, Tool, ToolSpec,
         circuit::CircuitId,
-        fact::{Language, ModelInfo},
+        fact::{CarriedPair, Follows, Language, ModelInfo, SpanLink},
         id::ProcessId,
-        port::{Entropy, JournalWatch, Nobody, StoreErrorKind, ToolContext, ToolReply},
+        port::{Blob, Entropy, JournalWatch, Nobody, StoreErrorKind, ToolContext, ToolReply},
         spec::{CacheRule, Confirm},
     },
     journal::{Journal, Mode, OnFault, SessionLog, SystemLog, Writer},
-    machine::breaker::Rules,
+    machine::{breaker::Rules, follow},
     model::scripted::Scripted,
     policy::{self, Circuits, Policy, Primaries},
-    session::{Agent, Fallback, NewSession},
+    session::{Agent, Fallback, Followed, NewSession},
     store::memory,
     tool::{Registration, Registry},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 /// A clock that moves with tokio's, from a fixed day on.
 pub struct PausedClock {
@@ -293,11 +294,41 @@ pub fn begin(agent: &Agent, journal: &Journal, task: &str) -> SessionLog {
 
 /// The same, under a lease that lasts so long.
 pub fn begin_until(agent: &Agent, journal: &Journal, task: &str, lease: Duration) -> SessionLog {
+    begin_following(agent, journal, task, lease, Followed::default())
+}
+
+/// What a session takes over from sessions with these tasks and answers.
+pub fn followed(pairs: &[(String, String)], doubtful: &[String]) -> Followed {
+    let session = SessionId::from_bytes([9; 16]);
+    let blob = |text: &String| {
+        let hash = BlobHash::from_bytes(Sha256::digest(text).into());
+        Blob { hash, bytes: Arc::from(text.as_bytes()) }
+    };
+    let blobs: Vec<_> = pairs.iter().flat_map(|(task, answer)| [blob(task), blob(answer)]).collect();
+    let said = |(task, answer): &(String, String)| {
+        [Message::User { content: task.clone() }, Message::Assistant { content: answer.clone(), calls: Vec::new() }]
+    };
+    let messages: Vec<_> = pairs.iter().map(said).collect();
+    let carried = messages.iter().zip(blobs.chunks(2)).map(|(pair, blobs)| CarriedPair {
+        session,
+        task: blobs[0].hash,
+        answer: blobs[1].hash,
+        tokens: follow::tokens(pair),
+    });
+    let root = SpanLink { trace_id: session.trace_id(), span_id: SpanId::of_fact(session, 0) };
+    let (carried, doubtful) = (carried.collect(), doubtful.to_vec());
+    let follows = Follows { session, root, carried, left_out: 0, doubtful };
+    Followed { follows: Some(Box::new(follows)), pairs: messages.into(), blobs }
+}
+
+/// The same, of a session that follows others.
+pub fn begin_following(agent: &Agent, journal: &Journal, task: &str, lease: Duration, follows: Followed) -> SessionLog {
     let new = NewSession {
         task: task.into(),
         task_type: "other".into(),
         principal: principal(),
         conversation_id: None,
+        follows,
         metadata: serde_json::Map::new(),
         link: None,
         sampled: true,

@@ -96,6 +96,9 @@ pub struct ModelCall {
     /// Of a summary: how many of the oldest steps it is about.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub summarized_steps: u32,
+    /// And how many of the oldest pairs of earlier sessions.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub summarized_pairs: u32,
 }
 
 /// How a model call or attempt ended.

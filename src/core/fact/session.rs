@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::Follows;
 use crate::core::{
     id::{BlobHash, SessionId, SpanId, TraceId},
     limits::Limits,
@@ -47,6 +48,9 @@ pub struct SessionStarted {
     pub config_hash: BlobHash,
     /// Where its trace begins.
     pub trace: TraceStart,
+    /// What it takes over from the conversation, where it is not the first session of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub follows: Option<Box<Follows>>,
     /// What the caller sent along, untouched.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,

@@ -38,6 +38,11 @@ impl Confirmation {
 }
 
 impl Confirmations {
+    /// None yet, with these tools in doubt since an earlier session of the conversation.
+    pub(super) fn doubting(tools: &[String]) -> Self {
+        Self { doubtful: tools.iter().cloned().collect(), ..Self::default() }
+    }
+
     pub(super) fn ask(&mut self, op: SpanId, request: &ConfirmationRequest, at: Timestamp) {
         let confirmation = Confirmation { op, request: request.clone(), asked: at, end: None, used: false };
         self.by_call.insert(request.call_id.clone(), confirmation);
@@ -75,6 +80,10 @@ impl Confirmations {
 
     pub(super) fn is_doubtful(&self, tool: &str) -> bool {
         self.doubtful.contains(tool)
+    }
+
+    pub(super) fn doubtful(&self) -> impl Iterator<Item = &String> {
+        self.doubtful.iter()
     }
 
     pub(super) fn waiting(&self) -> impl Iterator<Item = &Confirmation> {

@@ -7,7 +7,10 @@ use crate::{
         Fact, Sensitive,
         fact::{ModelCall, ModelCallEnd, ModelOutcome},
     },
-    machine::{compaction::compact, tokens::estimate_messages},
+    machine::{
+        compaction::{Old, compact},
+        tokens::estimate_messages,
+    },
 };
 
 /// What is known on the way to more room.
@@ -29,10 +32,10 @@ enum TooLong {
 /// What became of the call that asked for a summary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Summary {
-    /// What the model says of so many of the oldest steps.
+    /// What the model says of what is oldest.
     Given {
-        /// The number of steps.
-        steps: u32,
+        /// How much of it.
+        old: Old,
         /// The text.
         text: String,
     },
@@ -58,9 +61,7 @@ impl Room {
         let text = end.reply.as_ref().map(|reply| reply.text.trim()).filter(|text| !text.is_empty());
         self.summary = match (end.outcome, text) {
             (ModelOutcome::Cancelled | ModelOutcome::Lost, _) => return,
-            (ModelOutcome::Ok, Some(text)) => {
-                Some(Summary::Given { steps: call.summarized_steps, text: text.to_owned() })
-            }
+            (ModelOutcome::Ok, Some(text)) => Some(Summary::Given { old: Old::of(call), text: text.to_owned() }),
             (ModelOutcome::Ok, None) | (ModelOutcome::Fault(_), _) => Some(Summary::Failed),
         };
     }
@@ -92,15 +93,18 @@ impl State {
     /// Leaves out what the fact says; what the provider counted goes down by as much as the
     /// estimate.
     pub(super) fn compact(&mut self, fact: &Fact) {
-        let Fact::ContextCompacted { calls, steps, summary, .. } = fact else { return };
+        let Fact::ContextCompacted { calls, pairs, steps, summary, .. } = fact else { return };
+        let text = summary.as_ref().map(|text: &Sensitive<String>| text.expose().as_str());
         self.room.made();
-        compact(
-            &mut self.history,
-            calls,
-            *steps,
-            summary.as_ref().map(|text: &Sensitive<String>| text.expose().as_str()),
-        );
-        let saved = self.history_tokens.saturating_sub(estimate_messages(&self.history));
+        compact(&mut self.history, calls, *steps, text);
+        // A summary that steps are part of tells of the sessions before them too.
+        if *steps > 0 {
+            self.carried.clear();
+        } else {
+            self.carried.leave_out(*pairs, text);
+        }
+        let left = estimate_messages(&self.history) + self.carried.tokens();
+        let saved = self.history_tokens.saturating_sub(left);
         self.history_tokens -= saved;
         if let Some(counted) = &mut self.counted {
             counted.input = counted.input.saturating_sub(saved);

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Confirmation, Open, State};
+use super::{Carried, Confirmation, Open, State};
 use crate::{
     core::{
         FaultKind, Limits, Message, Money, SessionStatus, SpanId, Timestamp, ToolCall, Usage,
@@ -35,7 +35,12 @@ impl State {
         self.language
     }
 
-    /// What the model has read and said, without the system prompt.
+    /// What is shown of earlier sessions of the conversation, before the history.
+    pub const fn carried(&self) -> &Carried {
+        &self.carried
+    }
+
+    /// What the model has read and said in this session, without the system prompt.
     pub fn history(&self) -> &[Message] {
         &self.history
     }
@@ -73,6 +78,11 @@ impl State {
     /// Whether a call of this tool may or may not have happened: the next needs a person.
     pub fn is_doubtful(&self, tool: &str) -> bool {
         self.confirmations.is_doubtful(tool)
+    }
+
+    /// All such tools, in the order of their names.
+    pub fn doubtful(&self) -> impl Iterator<Item = &String> {
+        self.confirmations.doubtful()
     }
 
     /// The answer, once the model gave it and, where it is held to a schema, once it fits.

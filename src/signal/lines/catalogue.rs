@@ -3,15 +3,7 @@
 //!
 //! It must never list a field for free text of people.
 
-use crate::core::{
-    SessionStatus, ToolOutcome,
-    circuit::{CircuitCause, CircuitKind, CircuitState},
-    fact::{
-        CallPurpose, Decision, DefinitionVerdict, FallbackCause, HandoverCause, Limit, ModelOutcome, RateLimit,
-        SuspendCause,
-    },
-    outcome::EndReason,
-};
+use super::words;
 
 /// One event.
 #[derive(Clone, Copy, Debug)]
@@ -70,6 +62,7 @@ pub enum Shape {
 }
 
 const BLOB: Shape = Shape::Pattern("^sha256:[0-9a-f]{64}$");
+const SESSION: Shape = Shape::Pattern("^sess_[0-9a-f]{32}$");
 const HASH: Shape = Shape::Pattern("^hmac-sha256:[0-9a-f]{8}:[0-9a-f]{64}$");
 
 const fn field(name: &'static str, shape: Shape, meaning: &'static str) -> Field {
@@ -83,7 +76,7 @@ const fn maybe(name: &'static str, shape: Shape, meaning: &'static str) -> Field
 
 /// The fields of every event.
 pub const COMMON: &[Field] = &[
-    field("session_id", Shape::Pattern("^sess_[0-9a-f]{32}$"), "the session"),
+    field("session_id", SESSION, "the session"),
     field("timestamp", Shape::Timestamp, "when the fact was recorded"),
     field("trace_id", Shape::Pattern("^[0-9a-f]{32}$"), "the trace of the session"),
     field("span_id", Shape::Pattern("^[0-9a-f]{16}$"), "the span that the event belongs to"),
@@ -120,6 +113,7 @@ pub const EVENTS: &[Event] = &[
             field("model", Shape::Name, "the configured model that it begins with"),
             field("max_iterations", Shape::Count, "steps at the most"),
             field("token_budget", Shape::Count, "tokens of all model calls at the most"),
+            maybe("previous_session_id", SESSION, "the session before in its conversation; null where it is the first"),
         ],
     },
     Event {
@@ -128,14 +122,14 @@ pub const EVENTS: &[Event] = &[
         scope: Scope::Session,
         fields: &[
             STEP,
-            maybe("purpose", Shape::Word(purposes), "why it was made; null where the start was not seen"),
+            maybe("purpose", Shape::Word(words::purposes), "why it was made; null where the start was not seen"),
             MODEL,
-            field("outcome", Shape::Word(model_outcomes), "how it ended"),
+            field("outcome", Shape::Word(words::model_outcomes), "how it ended"),
             LATENCY,
             field("input_tokens", Shape::Count, "input tokens of all attempts, cached ones included"),
             field("output_tokens", Shape::Count, "output tokens of all attempts"),
             maybe("cost_usd", Shape::Amount, "what they cost in US dollars; null where the model has no prices"),
-            maybe("finish_reason", Shape::Word(finish_reasons), "the provider's word; null without a reply"),
+            maybe("finish_reason", Shape::Word(words::finish_reasons), "the provider's word; null without a reply"),
             ATTEMPTS,
         ],
     },
@@ -148,7 +142,7 @@ pub const EVENTS: &[Event] = &[
             MODEL,
             ATTEMPT,
             WAIT,
-            field("reason", Shape::Word(model_outcomes), "how the attempt before ended"),
+            field("reason", Shape::Word(words::model_outcomes), "how the attempt before ended"),
         ],
     },
     Event {
@@ -159,7 +153,7 @@ pub const EVENTS: &[Event] = &[
             field("step", Shape::Count, "the step of that call, from 1"),
             field("model", Shape::Name, "the configured model that is not asked, or not again"),
             field("fallback", Shape::Name, "the configured model that is asked instead"),
-            field("cause", Shape::Word(fallback_causes), "why"),
+            field("cause", Shape::Word(words::fallback_causes), "why"),
         ],
     },
     Event {
@@ -170,7 +164,7 @@ pub const EVENTS: &[Event] = &[
             STEP,
             TOOL,
             maybe("arguments_schema_valid", Shape::Flag, "whether they fit the schema; null where it was not asked"),
-            field("outcome", Shape::Word(tool_outcomes), "how it ended"),
+            field("outcome", Shape::Word(words::tool_outcomes), "how it ended"),
             LATENCY,
             field("is_error", Shape::Flag, "whether the model was told that it went wrong"),
             field("result_tokens", Shape::Count, "tokens of what the model reads back"),
@@ -187,7 +181,7 @@ pub const EVENTS: &[Event] = &[
             TOOL,
             ATTEMPT,
             WAIT,
-            field("reason", Shape::Word(tool_outcomes), "how the attempt before ended"),
+            field("reason", Shape::Word(words::tool_outcomes), "how the attempt before ended"),
         ],
     },
     Event {
@@ -195,7 +189,7 @@ pub const EVENTS: &[Event] = &[
         meaning: "A rate limit of ours refused a call.",
         scope: Scope::Session,
         fields: &[
-            field("limit", Shape::Word(rate_limits), "which one"),
+            field("limit", Shape::Word(words::rate_limits), "which one"),
             maybe("tool_name", Shape::Name, "the tool that was asked for; null where there is none"),
             field("wait_ms", Shape::Count, "time until it is allowed again"),
         ],
@@ -213,17 +207,18 @@ pub const EVENTS: &[Event] = &[
         fields: &[
             STEP,
             TOOL,
-            field("decision", Shape::Word(decisions), "what became of it"),
+            field("decision", Shape::Word(words::decisions), "what became of it"),
             field("decided_by_hash", HASH, "keyed hash of who decided; of `glassbox` where no person did"),
             maybe("waited_ms", Shape::Count, "from request to decision; null where the request was not seen"),
         ],
     },
     Event {
         name: "context_compacted",
-        meaning: "Old results of tools, or whole steps, were left out of the history, to make room for the next call.",
+        meaning: "Old results of tools, whole steps or pairs of earlier sessions were left out, to make room for the next call.",
         scope: Scope::Session,
         fields: &[
             field("results", Shape::Count, "results left out"),
+            field("pairs", Shape::Count, "tasks of earlier sessions left out, with their answers"),
             field("steps", Shape::Count, "steps left out, in whose place a summary stands"),
             field("tokens_before", Shape::Count, "estimated input tokens of the next call before"),
             field("tokens_after", Shape::Count, "and after"),
@@ -240,7 +235,7 @@ pub const EVENTS: &[Event] = &[
         meaning: "A limit stops the session.",
         scope: Scope::Session,
         fields: &[
-            field("limit", Shape::Word(limits), "which one"),
+            field("limit", Shape::Word(words::limits), "which one"),
             field("value", Shape::Count, "the value at which it stands; of `cost_limit` in billionths of a US dollar"),
         ],
     },
@@ -248,13 +243,13 @@ pub const EVENTS: &[Event] = &[
         name: "handed_over",
         meaning: "A person has to take over.",
         scope: Scope::Session,
-        fields: &[field("cause", Shape::Word(handover_causes), "why")],
+        fields: &[field("cause", Shape::Word(words::handover_causes), "why")],
     },
     Event {
         name: "session_suspended",
         meaning: "The session stopped for now and goes on by itself, or once a person has decided.",
         scope: Scope::Session,
-        fields: &[field("cause", Shape::Word(suspend_causes), "why")],
+        fields: &[field("cause", Shape::Word(words::suspend_causes), "why")],
     },
     Event {
         name: "session_resumed",
@@ -268,8 +263,8 @@ pub const EVENTS: &[Event] = &[
         scope: Scope::Session,
         fields: &[
             TASK_TYPE,
-            field("status", Shape::Word(statuses), "how it ended"),
-            maybe("reason", Shape::Word(reasons), "what refines the status; null where nothing does"),
+            field("status", Shape::Word(words::statuses), "how it ended"),
+            maybe("reason", Shape::Word(words::reasons), "what refines the status; null where nothing does"),
             field("degraded", Shape::Flag, "whether it answered without tools because all were unavailable"),
             field("total_steps", Shape::Count, "steps done"),
             field("total_input_tokens", Shape::Count, "input tokens of all model calls"),
@@ -284,11 +279,11 @@ pub const EVENTS: &[Event] = &[
         meaning: "A circuit breaker moved, or an operator switched it.",
         scope: Scope::System,
         fields: &[
-            field("kind", Shape::Word(circuit_kinds), "what it guards"),
+            field("kind", Shape::Word(words::circuit_kinds), "what it guards"),
             field("name", Shape::Name, "the configured name of that"),
-            field("from", Shape::Word(circuit_states), "how it stood"),
-            field("to", Shape::Word(circuit_states), "how it stands"),
-            field("cause", Shape::Word(circuit_causes), "why"),
+            field("from", Shape::Word(words::circuit_states), "how it stood"),
+            field("to", Shape::Word(words::circuit_states), "how it stands"),
+            field("cause", Shape::Word(words::circuit_causes), "why"),
             field("forced", Shape::Flag, "whether an operator holds it there"),
             maybe("until", Shape::Timestamp, "until when, if nothing else moves it; null where there is no end"),
             maybe("by_hash", HASH, "keyed hash of the operator's id; null where it is nobody's act"),
@@ -303,7 +298,7 @@ pub const EVENTS: &[Event] = &[
             TOOL,
             field(
                 "verdict",
-                Shape::Word(definition_verdicts),
+                Shape::Word(words::definition_verdicts),
                 "what became of it; calls of what is blocked are refused",
             ),
             maybe("old_hash", BLOB, "the hash of the definition before; null where there is none"),
@@ -311,90 +306,3 @@ pub const EVENTS: &[Event] = &[
         ],
     },
 ];
-
-/// Words of providers for why a reply ended; any other is written as `other`.
-const FINISH_REASONS: [&str; 14] = [
-    "stop",
-    "end_turn",
-    "stop_sequence",
-    "tool_use",
-    "tool_calls",
-    "function_call",
-    "length",
-    "max_tokens",
-    "content_filter",
-    "refusal",
-    "pause_turn",
-    "model_context_window_exceeded",
-    "final_answer",
-    "other",
-];
-
-/// A finish reason as a closed word: the text comes from outside and may be anything.
-pub(super) fn finish_reason(word: &str) -> &'static str {
-    FINISH_REASONS.into_iter().find(|known| *known == word).unwrap_or("other")
-}
-
-fn fallback_causes() -> Vec<&'static str> {
-    FallbackCause::all().map(FallbackCause::label).collect()
-}
-
-fn definition_verdicts() -> Vec<&'static str> {
-    DefinitionVerdict::ALL.map(DefinitionVerdict::label).to_vec()
-}
-
-fn purposes() -> Vec<&'static str> {
-    CallPurpose::ALL.map(CallPurpose::label).to_vec()
-}
-
-fn rate_limits() -> Vec<&'static str> {
-    RateLimit::ALL.map(RateLimit::label).to_vec()
-}
-
-fn circuit_kinds() -> Vec<&'static str> {
-    CircuitKind::ALL.map(CircuitKind::label).to_vec()
-}
-
-fn circuit_states() -> Vec<&'static str> {
-    CircuitState::ALL.map(CircuitState::label).to_vec()
-}
-
-fn circuit_causes() -> Vec<&'static str> {
-    CircuitCause::ALL.map(CircuitCause::label).to_vec()
-}
-
-fn finish_reasons() -> Vec<&'static str> {
-    FINISH_REASONS.to_vec()
-}
-
-fn model_outcomes() -> Vec<&'static str> {
-    ModelOutcome::all().map(ModelOutcome::label).collect()
-}
-
-fn tool_outcomes() -> Vec<&'static str> {
-    ToolOutcome::ALL.iter().map(|outcome| outcome.label()).collect()
-}
-
-fn limits() -> Vec<&'static str> {
-    Limit::ALL.map(Limit::label).to_vec()
-}
-
-fn handover_causes() -> Vec<&'static str> {
-    [HandoverCause::SessionEnded, HandoverCause::UnknownOutcome].map(HandoverCause::label).to_vec()
-}
-
-fn suspend_causes() -> Vec<&'static str> {
-    SuspendCause::ALL.map(SuspendCause::label).to_vec()
-}
-
-fn decisions() -> Vec<&'static str> {
-    Decision::ALL.map(Decision::label).to_vec()
-}
-
-fn statuses() -> Vec<&'static str> {
-    SessionStatus::FINAL.map(SessionStatus::label).to_vec()
-}
-
-fn reasons() -> Vec<&'static str> {
-    EndReason::ALL.iter().map(|reason| reason.label()).collect()
-}

@@ -8,7 +8,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::catalogue;
+use super::words;
 use crate::{
     core::{
         Entry, Fact, Money, SessionId, SpanId, StreamId, TraceId,
@@ -94,8 +94,9 @@ fn write_fact(hash: &KeyedHash, open: Option<&Open<Identity>>, session: SessionI
         Fact::RateLimited { limit, tool, wait_ms } => {
             line("rate_limited").with("limit", limit.label()).with("tool_name", tool).with("wait_ms", wait_ms)
         }
-        Fact::ContextCompacted { calls, steps, tokens_before, tokens_after, .. } => line("context_compacted")
+        Fact::ContextCompacted { calls, pairs, steps, tokens_before, tokens_after, .. } => line("context_compacted")
             .with("results", calls.len())
+            .with("pairs", pairs)
             .with("steps", steps)
             .with("tokens_before", *tokens_before)
             .with("tokens_after", *tokens_after),
@@ -197,6 +198,7 @@ impl<'a> Line<'a> {
             .with("model", &started.model.name)
             .with("max_iterations", started.limits.max_iterations)
             .with("token_budget", started.limits.token_budget)
+            .with("previous_session_id", started.follows.as_ref().map(|follows| follows.session))
     }
 
     /// The step and model of a call, whose span the line belongs to.
@@ -217,7 +219,7 @@ impl<'a> Line<'a> {
             .with("input_tokens", end.usage.input)
             .with("output_tokens", end.usage.output)
             .with("cost_usd", call.and_then(|call| call.call.model.cost(&end.usage)).map(Money::usd))
-            .with("finish_reason", end.reply.as_ref().map(|reply| catalogue::finish_reason(&reply.finish_reason)))
+            .with("finish_reason", end.reply.as_ref().map(|reply| words::finish_reason(&reply.finish_reason)))
             .with("attempts", end.attempts)
     }
 

@@ -82,7 +82,14 @@ fn eventful() -> Journal {
     journal.push(Fact::CancelRequested { by: "C-001".into() });
     journal.push(Fact::RateLimited { limit: RateLimit::Tool, tool: Some("search".into()), wait_ms: 12_000 });
     let calls = vec!["call_1_1".to_owned()];
-    journal.push(Fact::ContextCompacted { calls, steps: 0, summary: None, tokens_before: 932, tokens_after: 552 });
+    journal.push(Fact::ContextCompacted {
+        calls,
+        pairs: 0,
+        steps: 0,
+        summary: None,
+        tokens_before: 932,
+        tokens_after: 552,
+    });
     journal.push(Fact::AnswerChecked { problems: Sensitive::new(vec!["/phone: +7 701 123 45 67".into()]) });
     journal.push(Fact::LimitReached { limit: Limit::RepeatedFailure, value: 3 });
     let detail = "call Ivan at +7 701 123 45 67".into();
@@ -163,7 +170,8 @@ fn the_seed_events_carry_the_seed_fields() {
         lines[0],
         json!({
             "event": "agent_session_started", "session_id": session, "task_hash": TASK, "task_type": "spending",
-            "model": "main", "max_iterations": 15, "token_budget": 50000, "timestamp": "2026-02-18T10:23:45.000Z",
+            "model": "main", "max_iterations": 15, "token_budget": 50000, "previous_session_id": null,
+            "timestamp": "2026-02-18T10:23:45.000Z",
             "trace_id": trace, "span_id": root, "seq": 0, "agent": "bank", "user_hash": USER,
         })
     );

@@ -18,7 +18,7 @@ use crate::{
     core::{
         SessionId, SessionStatus, SpanId, Timestamp,
         fact::{
-            ConfirmationEnd, FallbackCause, ModelCall, ModelCallEnd, SessionEnd, SessionStarted, ToolCallEnd,
+            ConfirmationEnd, FallbackCause, ModelCall, ModelCallEnd, SessionEnd, SessionStarted, SpanLink, ToolCallEnd,
             TraceStart,
         },
     },
@@ -30,6 +30,8 @@ use crate::{
 pub(super) struct OpenSession {
     started: Timestamp,
     trace: TraceStart,
+    /// The root of the session before in its conversation.
+    before: Option<SpanLink>,
     name: String,
     conversation: Option<KeyValue>,
     attributes: Vec<KeyValue>,
@@ -58,6 +60,7 @@ impl OpenSession {
         Self {
             started: at,
             trace: start.trace.clone(),
+            before: start.follows.as_ref().map(|follows| follows.root.clone()),
             name: format!("{} {}", names::operation::INVOKE_AGENT, capped(&start.agent)),
             conversation,
             attributes,
@@ -149,8 +152,8 @@ impl OpenSession {
 
     fn links(&self) -> SpanLinks {
         let mut links = SpanLinks::default();
-        if let Some(link) = &self.trace.link {
-            // Whether the caller's trace is sampled is not in the journal, so no flag is claimed.
+        for link in self.trace.link.iter().chain(&self.before) {
+            // Whether the other trace is sampled is not in the journal, so no flag is claimed.
             let place = Place { trace: link.trace_id, sampled: false };
             links.links.push(Link::new(span_context(place, link.span_id, true), Vec::new(), 0));
         }

@@ -60,6 +60,7 @@ fn started(trace: TraceStart) -> Fact {
             attributes: std::collections::BTreeMap::new(),
         },
         conversation_id: Some("conv-7".into()),
+        follows: None,
         model: model(),
         limits: Limits::default(),
         language: Language::En,
@@ -82,6 +83,7 @@ fn model_started(op: SpanId) -> Fact {
         max_tokens: 1000,
         body_hash: BlobHash::from_bytes([0; 32]),
         summarized_steps: 0,
+        summarized_pairs: 0,
     };
     Fact::ModelCallStarted { op, call: Box::new(call) }
 }

@@ -21,6 +21,8 @@ const TABLE: &[(&str, &str, &str, &str, [u16; 5])] = &[
     ("DELETE", "/v1/sessions/{id}", "", "", [401, 204, 404, 404, 204]),
     ("GET", "/v1/sessions/{id}/journal", "", "", [401, 200, 404, 404, 200]),
     ("POST", "/v1/sessions/{id}/cancel", "", "", [401, 202, 404, 404, 202]),
+    // It waits for a person, whom no resuming replaces.
+    ("POST", "/v1/sessions/{id}/resume", "", "", [401, 409, 404, 404, 409]),
     ("POST", "/v1/sessions/{id}/confirmations/{call_id}", "", r#"{"decision": "deny"}"#, [401, 200, 404, 200, 403]),
     ("GET", "/v1/agents", "", "", [401, 200, 200, 200, 200]),
     ("GET", "/v1/tools", "", "", [401, 200, 200, 200, 200]),
@@ -112,6 +114,7 @@ fn a_foreign_session_looks_like_one_that_is_not_there() {
         ("GET", "", ""),
         ("GET", "/journal", ""),
         ("POST", "/cancel", ""),
+        ("POST", "/resume", ""),
         ("DELETE", "", ""),
         ("POST", "/confirmations/call_1_1", yes),
         ("POST", "/confirmations/call_7_7", yes),
