@@ -8,7 +8,7 @@ mod injection;
 mod postgres;
 mod postgres_server;
 mod requests;
-mod service;
+pub(crate) mod service;
 mod sessions;
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
