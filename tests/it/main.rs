@@ -28,6 +28,7 @@ mod faults;
 mod feed;
 mod fuzz;
 mod idempotency;
+mod jaeger;
 mod journal_trouble;
 mod kinds;
 mod live_answer;
