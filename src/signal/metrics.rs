@@ -1,16 +1,18 @@
 //! Prometheus metrics, counted from committed facts, and the health of the journal.
 //!
-//! Families stand in [`catalogue`], what a fact counts in `fold`. It must never know a session's
+//! Families stand in [`catalogue`], what a fact counts in `fold`, how they are written in `text`. It must never know a session's
 //! text, and no label comes from a model or a person.
 
 pub mod catalogue;
 mod definitions;
 mod document;
+mod exemplars;
 mod fallbacks;
 mod fold;
 mod series;
 #[cfg(test)]
 mod tests;
+mod text;
 mod waiting;
 
 use std::{
@@ -20,11 +22,16 @@ use std::{
 };
 
 use prometheus::{
-    Encoder as _, Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
-    process_collector::ProcessCollector,
+    Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, process_collector::ProcessCollector,
 };
 
-use self::{fold::Sessions, series::Series, waiting::Waiting};
+use self::{
+    exemplars::Choice,
+    fold::{Known, Sessions},
+    series::Series,
+    waiting::Waiting,
+};
+pub use self::{exemplars::Traces, text::Format};
 use super::memory::Memory;
 use crate::core::{
     Entry, SessionId, Sink,
@@ -68,6 +75,7 @@ struct Inner {
     registry: Registry,
     series: Series,
     sessions: Mutex<Sessions>,
+    choice: Mutex<Choice>,
     waiting: Mutex<Waiting>,
     dropped: IntCounterVec,
     spans: IntCounter,
@@ -86,6 +94,14 @@ impl Metrics {
     /// # Errors
     /// Where a family is refused, which a right catalogue rules out.
     pub fn new(labels: &MetricLabels) -> Result<Self, Error> {
+        Self::with_exemplars(labels, Traces::Nowhere)
+    }
+
+    /// The same, with exemplars of these traces.
+    ///
+    /// # Errors
+    /// As for [`Self::new`].
+    pub fn with_exemplars(labels: &MetricLabels, traces: Traces) -> Result<Self, Error> {
         let registry = Registry::new();
         let series = Series::new(&registry, labels)?;
         let dropped = series::counters(&registry, &catalogue::DROPPED)?;
@@ -101,6 +117,7 @@ impl Metrics {
         let inner = Inner {
             series,
             sessions: Mutex::new(Memory::new()),
+            choice: Mutex::new(Choice::new(traces)),
             waiting: Mutex::new(Waiting::new(series::gauge(&registry, &catalogue::CONFIRMATIONS_PENDING)?)),
             dropped,
             spans: series::counters(&registry, &catalogue::SPANS)?.with_label_values::<&str>(&[]),
@@ -135,8 +152,9 @@ impl Metrics {
     pub fn adopt(&self, entries: &[Entry]) {
         let series = &self.inner.series;
         let mut sessions = self.inner.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        sessions.adopt(entries, |started| series.session(&started.agent, &started.task_type));
+        sessions.adopt(entries, |started| Known::new(series, started));
         self.inner.show_active(&sessions);
+        self.inner.choice.lock().unwrap_or_else(PoisonError::into_inner).adopt(entries);
         self.notice_waiting(entries);
     }
 
@@ -156,6 +174,7 @@ impl Metrics {
         let mut sessions = self.inner.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         sessions.leave(session);
         self.inner.show_active(&sessions);
+        self.inner.choice.lock().unwrap_or_else(PoisonError::into_inner).leave(session);
     }
 
     /// Shows whether a fallback was not tried with the tool definitions of now.
@@ -165,11 +184,12 @@ impl Metrics {
 
     /// All series in the Prometheus text format.
     pub fn render(&self) -> String {
-        let mut text = Vec::new();
-        TextEncoder::new()
-            .encode(&self.inner.registry.gather(), &mut text)
-            .expect("memory takes any text and every family is named");
-        String::from_utf8(text).expect("the text format is UTF-8")
+        self.render_as(Format::Prometheus)
+    }
+
+    /// All series in a format of the reader's choice.
+    pub fn render_as(&self, format: Format) -> String {
+        text::write(format, &self.inner.registry.gather(), &self.inner.series.timings())
     }
 
     /// The counter of spans that the collector took.
@@ -218,8 +238,9 @@ impl Sink for MetricsSink {
 
     fn publish(&mut self, entries: &[Arc<Entry>]) {
         let mut sessions = self.0.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut choice = self.0.choice.lock().unwrap_or_else(PoisonError::into_inner);
         for entry in entries {
-            fold::count(&self.0.series, &mut sessions, entry);
+            fold::count(&self.0.series, &mut sessions, &mut choice, entry);
         }
         self.0.show_active(&sessions);
         let mut waiting = self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner);

@@ -31,6 +31,7 @@ use tracing::Subscriber;
 use tracing_subscriber::{Layer, registry::LookupSpan};
 
 pub use self::tail::TailRule;
+pub(super) use self::tail::is_notable;
 use self::{lane::Lane, ledger::Ledger, tail::Tail};
 use super::spans::SpanFold;
 use crate::core::{Entry, Fact, Sensitive, SessionId, Sink};

@@ -24,7 +24,7 @@ use opentelemetry::{
 };
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 
-pub use self::attributes::{MAX_ATTRIBUTE_BYTES, cap_strings};
+pub use self::attributes::{MAX_ATTRIBUTE_BYTES, clean};
 use self::{attributes::string, call::OpenCall, root::OpenSession};
 use super::names;
 use crate::core::{

@@ -84,7 +84,7 @@ struct Load {
 }
 
 /// Asks until there is an answer.
-fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {
         if let Some(found) = ask() {
@@ -165,7 +165,7 @@ impl Drop for Load {
 }
 
 /// A port that was free a moment ago: neither program says which one it got.
-fn free_port() -> SocketAddr {
+pub(crate) fn free_port() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
@@ -247,7 +247,7 @@ fn start_prometheus(home: &Home, address: SocketAddr, alertmanager: SocketAddr, 
 }
 
 /// A query as a part of an address.
-fn encoded(text: &str) -> String {
+pub(crate) fn encoded(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }
 

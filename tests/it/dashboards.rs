@@ -110,6 +110,33 @@ fn every_query_goes_to_a_data_source_that_can_be_chosen() {
     }
 }
 
+/// From the slowest line of a panel one click leads to a trace of its bucket.
+#[test]
+fn panels_of_durations_show_exemplars() {
+    // Their buckets carry trace ids; no other does.
+    let families = ["session_duration", "session_active", "tool_duration", "client_operation_duration"];
+    let carries = |expr: &str| families.iter().any(|family| expr.contains(&format!("{family}_seconds_bucket")));
+    let mut shown = 0;
+    for (file, dashboard) in dashboards() {
+        for panel in panels(&dashboard).into_iter().filter(|panel| panel["type"] == "timeseries") {
+            let place = format!("{file}: {}", title(panel));
+            let targets = list(&panel["targets"]);
+            let with = targets.iter().filter(|target| target["exemplar"] == true).collect::<Vec<_>>();
+            let of_durations = targets.iter().any(|target| carries(target["expr"].as_str().unwrap_or_default()));
+            assert_eq!(with.len(), usize::from(of_durations), "{place}: each dot once");
+            assert!(with.iter().all(|target| carries(target["expr"].as_str().unwrap())), "{place}");
+            shown += with.len();
+        }
+    }
+    assert!(shown >= 4, "{shown} panels");
+    let sources: Value =
+        serde_saphyr::from_str(&text("deploy/grafana/provisioning/datasources/glassbox.yaml")).unwrap();
+    let sources = list(&sources["datasources"]);
+    let of = |kind: &str| sources.iter().find(|source| source["type"] == kind).expect("the data source");
+    let leads = &of("prometheus")["jsonData"]["exemplarTraceIdDestinations"][0];
+    assert_eq!((&leads["name"], &leads["datasourceUid"]), (&"trace_id".into(), &of("jaeger")["uid"]));
+}
+
 #[test]
 fn every_variable_is_declared_and_every_declared_one_is_used() {
     let pattern = Regex::new(r"\$\{?(\w+)\}?").unwrap();

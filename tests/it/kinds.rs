@@ -8,7 +8,7 @@ mod injection;
 mod postgres;
 pub mod postgres_server;
 mod requests;
-mod service;
+pub(crate) mod service;
 mod sessions;
 mod table;
 

@@ -11,6 +11,9 @@ use std::{
     time::Duration,
 };
 
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
 use crate::process::{Client, Running, skip};
 
 /// A server by others, ready to be asked.
@@ -19,6 +22,15 @@ pub(crate) struct Part {
     _process: Running,
     pub(crate) url: String,
     address: SocketAddr,
+}
+
+/// Jaeger, which takes spans and shows traces.
+pub(crate) struct Jaeger {
+    part: Part,
+    grpc: SocketAddr,
+    http: SocketAddr,
+    /// Its configuration stands in it.
+    _folder: TempDir,
 }
 
 /// The folder of a part on the shelf. In CI it must be there; elsewhere its lack is said aloud.
@@ -97,6 +109,31 @@ pub(crate) fn llama_server(weights: Weights, options: &[&str]) -> Option<Part> {
     panic!("llama-server does not become ready");
 }
 
+/// Jaeger with this configuration, every address of which is moved to a free port of 127.0.0.1.
+pub(crate) fn jaeger(config: &Path) -> Option<Jaeger> {
+    let program = shelf("jaeger-1.76.0")?.join("jaeger");
+    let mut config: Value = serde_saphyr::from_str(&std::fs::read_to_string(config).unwrap()).unwrap();
+    let [grpc, http, query, health] =
+        [free_port(), free_port(), free_port(), free_port()].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+    for (place, address) in [
+        ("/receivers/otlp/protocols/grpc/endpoint", grpc),
+        ("/receivers/otlp/protocols/http/endpoint", http),
+        ("/extensions/jaeger_query/http/endpoint", query),
+        ("/extensions/healthcheckv2/http/endpoint", health),
+    ] {
+        *config.pointer_mut(place).unwrap_or_else(|| panic!("{place} is configured")) = json!(address.to_string());
+    }
+    // Its own metrics and the query by gRPC would take fixed ports.
+    config["service"]["telemetry"] = json!({"metrics": {"level": "none"}});
+    config["extensions"]["jaeger_query"]["grpc"] = json!({"endpoint": "127.0.0.1:0"});
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("jaeger.json");
+    std::fs::write(&file, config.to_string()).unwrap();
+    let process = Running::start(Command::new(program).arg("--config").arg(&file));
+    [grpc, http, query].into_iter().for_each(wait_for);
+    Some(Jaeger { part: Part::new(process, query), grpc, http, _folder: folder })
+}
+
 /// The large weights, which only the longer checks ask for and nobody promises to keep.
 fn qwen() -> Option<PathBuf> {
     std::env::var_os("GLASSBOX_TEST_FULL")?;
@@ -115,6 +152,23 @@ pub(crate) enum Weights {
     SmolLm2,
     /// Qwen2.5-Coder-1.5B: calls tools, slowly; for the longer checks alone.
     Qwen,
+}
+
+impl Jaeger {
+    /// Where it takes spans by gRPC.
+    pub(crate) fn grpc(&self) -> String {
+        format!("http://{}", self.grpc)
+    }
+
+    /// Where it takes spans by HTTP.
+    pub(crate) fn http(&self) -> String {
+        format!("http://{}", self.http)
+    }
+
+    /// Asks for traces.
+    pub(crate) fn client(&self) -> Client {
+        self.part.client()
+    }
 }
 
 impl Part {

@@ -438,18 +438,35 @@ fn observation(message: &Message) -> Option<&str> {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn every_scenario_gives_its_journal() {
+/// All of them, with their names.
+fn scenarios() -> Vec<(String, Scenario)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/scenarios");
     let mut files: Vec<_> =
         fs::read_dir(folder).expect("the folder").map(|file| file.expect("a file").path()).collect();
     files.sort();
     assert!(files.len() >= 28, "only {} scenarios", files.len());
-    let (mut failed, mut outcomes, mut reasons) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
-    for file in files {
+    let read = |file: &std::path::PathBuf| {
         let name = file.file_stem().expect("a name").to_string_lossy().into_owned();
-        let text = fs::read_to_string(&file).expect("a readable file");
-        let scenario: Scenario = serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let text = fs::read_to_string(file).expect("a readable file");
+        let scenario = serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
+        (name, scenario)
+    };
+    files.iter().map(read).collect()
+}
+
+/// The journals that they give, for tests of what is made from journals. In paused time.
+pub(crate) async fn journals() -> Vec<(String, Vec<Entry>)> {
+    let mut journals = Vec::new();
+    for (name, scenario) in scenarios() {
+        journals.push((name, play(&scenario).await.0));
+    }
+    journals
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_scenario_gives_its_journal() {
+    let (mut failed, mut outcomes, mut reasons) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+    for (name, scenario) in scenarios() {
         let (entries, system, ended) = play(&scenario).await;
         for entry in &entries {
             if let Fact::ToolCallFinished { end, .. } = &entry.fact {

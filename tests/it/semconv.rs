@@ -3,7 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use glassbox::{
     core::{
@@ -165,30 +165,97 @@ fn spans() -> Vec<SpanData> {
     entries.iter().filter_map(|entry| fold.apply(entry)).collect()
 }
 
-/// Attribute names of the registry with their types; a closed set is a string.
-fn registry() -> BTreeMap<String, String> {
-    let registry: Json = serde_saphyr::from_str(REGISTRY).unwrap();
-    let attributes = registry["attributes"].as_array().expect("a list of attributes");
-    let kind = |attribute: &Json| attribute["type"].as_str().unwrap_or("string").to_owned();
-    attributes.iter().map(|one| (one["key"].as_str().unwrap().to_owned(), kind(one))).collect()
+/// What the registry says of an attribute.
+struct Attribute {
+    kind: String,
+    /// The members of a set that may be added to; empty where it is none.
+    members: Vec<String>,
 }
 
-/// The required attributes of a span type, groups of attributes included.
-fn required(span_type: &str) -> Vec<String> {
+/// The attributes of the registry. A set is a string.
+fn registry() -> BTreeMap<String, Attribute> {
+    let registry: Json = serde_saphyr::from_str(REGISTRY).unwrap();
+    let attributes = registry["attributes"].as_array().expect("a list of attributes");
+    let attribute = |one: &Json| {
+        let kind = one["type"].as_str().unwrap_or("string").to_owned();
+        let members = one["type"]["members"].as_array().into_iter().flatten();
+        let members = members.filter_map(|member| member["value"].as_str()).map(str::to_owned).collect();
+        (one["key"].as_str().unwrap().to_owned(), Attribute { kind, members })
+    };
+    let mut all: BTreeMap<_, _> = attributes.iter().map(attribute).collect();
+    // Stable, and so in the general registry: https://opentelemetry.io/docs/specs/semconv/registry/attributes/error/
+    all.insert("error.type".into(), Attribute { kind: "string".into(), members: Vec::new() });
+    all
+}
+
+/// Members that we add to a set, which the conventions allow, and why.
+const OWN_MEMBERS: &[(&str, &str, &str)] =
+    &[("gen_ai.provider.name", "scripted", "answers come from a file, from no provider that has a name")];
+
+/// What the conventions recommend and a span of ours lacks, with the reason.
+const LEFT_OUT: &[(&str, &str, &str)] = &[
+    ("chat", "server.address", "the journal does not hold endpoints, and spans come from it alone"),
+    ("chat", "gen_ai.request.temperature", "not sent: providers use their own"),
+    ("chat", "gen_ai.request.top_p", "not sent: providers use their own"),
+    ("chat", "gen_ai.request.stop_sequences", "only ReAct models send one, always the same"),
+    ("chat", "gen_ai.request.frequency_penalty", "not sent: providers use their own"),
+    ("chat", "gen_ai.request.presence_penalty", "not sent: providers use their own"),
+    ("chat", "gen_ai.response.id", "not kept: two processes must give the same span from the same journal"),
+    ("chat", "gen_ai.response.time_to_first_chunk", "no fact: text while it comes passes the journal by"),
+    ("chat", "gen_ai.usage.cache_read.input_tokens", "there where a provider tells of it; scripted models do not"),
+    ("chat", "gen_ai.usage.cache_creation.input_tokens", "there where a provider tells of it; scripted models do not"),
+    ("chat", "gen_ai.usage.reasoning.output_tokens", "there where a provider tells of it; scripted models do not"),
+    ("invoke_agent", "gen_ai.usage.input_tokens", "on the calls: sums over spans must count no token twice"),
+    ("invoke_agent", "gen_ai.usage.output_tokens", "on the calls: sums over spans must count no token twice"),
+    ("invoke_agent", "gen_ai.usage.cache_read.input_tokens", "on the calls"),
+    ("invoke_agent", "gen_ai.usage.cache_creation.input_tokens", "on the calls"),
+    ("invoke_agent", "gen_ai.request.max_tokens", "another for each call, and on each of them"),
+    ("invoke_agent", "gen_ai.request.temperature", "not sent: providers use their own"),
+    ("invoke_agent", "gen_ai.request.top_p", "not sent: providers use their own"),
+    ("invoke_agent", "gen_ai.request.stop_sequences", "as on the calls"),
+    ("invoke_agent", "gen_ai.request.frequency_penalty", "not sent: providers use their own"),
+    ("invoke_agent", "gen_ai.request.presence_penalty", "not sent: providers use their own"),
+    ("invoke_agent", "gen_ai.response.finish_reasons", "one for each call, and on each of them"),
+    ("execute_tool", "gen_ai.tool.description", "long, and the same for each call: GET /v1/tools has it"),
+];
+
+/// Operations of ours, and the type of span that each is.
+const OPERATIONS: [(&str, &str); 3] = [
+    ("invoke_agent", "gen_ai.invoke_agent.internal"),
+    ("chat", "gen_ai.inference.client"),
+    ("execute_tool", "gen_ai.execute_tool.internal"),
+];
+
+fn operation(span: &SpanData) -> &str {
+    span.name.split(' ').next().unwrap_or_default()
+}
+
+/// Every span of every scenario: chats, tools, errors, confirmations, fallbacks, lost calls.
+async fn scenario_spans() -> Vec<SpanData> {
+    let mut spans = spans();
+    for (_, entries) in crate::scenarios::journals().await {
+        let mut fold = SpanFold::new();
+        spans.extend(entries.iter().filter_map(|entry| fold.apply(entry)));
+    }
+    spans
+}
+
+/// The attributes of a span type at this level, groups of attributes included.
+fn at_level(span_type: &str, level: &str) -> Vec<String> {
     let file: Json = serde_saphyr::from_str(SPANS).unwrap();
     let groups = file["attribute_groups"].as_array().unwrap();
     let span = file["spans"].as_array().unwrap().iter().find(|span| span["type"] == span_type).expect("the span type");
     let mut names = Vec::new();
-    collect(&span["attributes"], groups, &mut names);
+    collect(&span["attributes"], groups, level, &mut names);
     names
 }
 
-fn collect(attributes: &Json, groups: &[Json], names: &mut Vec<String>) {
+fn collect(attributes: &Json, groups: &[Json], level: &str, names: &mut Vec<String>) {
     for attribute in attributes.as_array().into_iter().flatten() {
         if let Some(group) = attribute["ref_group"].as_str() {
             let group = groups.iter().find(|one| one["id"] == group).expect("the group");
-            collect(&group["attributes"], groups, names);
-        } else if attribute["requirement_level"] == "required" {
+            collect(&group["attributes"], groups, level, names);
+        } else if attribute["requirement_level"] == level || attribute["requirement_level"].get(level).is_some() {
             names.push(attribute["ref"].as_str().unwrap().to_owned());
         }
     }
@@ -205,41 +272,92 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-#[test]
-fn every_name_is_in_the_registry_with_its_type() {
-    let mut known = registry();
-    // Stable, and so in the general registry: https://opentelemetry.io/docs/specs/semconv/registry/attributes/error/
-    known.insert("error.type".into(), "string".into());
-    let mut seen = 0;
-    for attribute in spans().iter().flat_map(|span| &span.attributes) {
+#[tokio::test(start_paused = true)]
+async fn every_name_is_in_the_registry_with_its_type_and_every_member_in_its_set() {
+    let known = registry();
+    let (mut seen, mut own) = (0, BTreeSet::new());
+    for attribute in scenario_spans().await.iter().flat_map(|span| &span.attributes) {
         let name = attribute.key.as_str();
         if name.starts_with("glassbox.") {
             continue;
         }
-        assert_eq!(known.get(name).map(String::as_str), Some(kind(&attribute.value)), "{name}");
+        let said = known.get(name).unwrap_or_else(|| panic!("{name} is not in the registry"));
+        assert_eq!(said.kind, kind(&attribute.value), "{name}");
+        let value = attribute.value.as_str().into_owned();
+        if !said.members.is_empty() && !said.members.contains(&value) {
+            let listed = OWN_MEMBERS.iter().position(|(key, member, _)| *key == name && *member == value);
+            own.insert(listed.unwrap_or_else(|| panic!("{name} has no member {value}")));
+        }
         seen += 1;
     }
-    assert!(seen > 30, "{seen} attributes of the conventions");
+    assert!(seen > 1000, "{seen} attributes of the conventions");
+    assert_eq!(own.len(), OWN_MEMBERS.len(), "each member of our own is used");
 }
 
-#[test]
-fn what_the_conventions_require_is_there() {
-    let spans = spans();
-    for (name, span_type) in [
-        ("invoke_agent bank", "gen_ai.invoke_agent.internal"),
-        ("chat claude-x", "gen_ai.inference.client"),
-        ("execute_tool lookup", "gen_ai.execute_tool.internal"),
-    ] {
-        let required = required(span_type);
+#[tokio::test(start_paused = true)]
+async fn what_the_conventions_require_and_recommend_is_there_or_has_its_reason() {
+    let spans = scenario_spans().await;
+    for (name, span_type) in OPERATIONS {
+        let of_sort: Vec<_> = spans.iter().filter(|span| operation(span) == name).collect();
+        assert!(of_sort.len() > 20, "{name}: {} spans", of_sort.len());
+        let has = |span: &SpanData, key: &str| span.attributes.iter().any(|attribute| attribute.key.as_str() == key);
+        let required = at_level(span_type, "required");
         assert!(required.contains(&"gen_ai.operation.name".to_owned()), "{span_type}: {required:?}");
-        let mut found = 0;
-        for span in spans.iter().filter(|span| span.name == name) {
-            found += 1;
-            for key in &required {
-                assert!(span.attributes.iter().any(|attribute| attribute.key.as_str() == key), "{name} lacks {key}");
-            }
+        for span in &of_sort {
+            let missing: Vec<_> = required.iter().filter(|key| !has(span, key)).collect();
+            assert!(missing.is_empty(), "{} lacks {missing:?}", span.name);
         }
-        assert_eq!(found, 2, "{name}: one that is well, one that failed");
+        let recommended = at_level(span_type, "recommended");
+        assert!(!recommended.is_empty(), "{span_type}");
+        for key in &recommended {
+            let reason = LEFT_OUT.iter().find(|(of, left_out, _)| *of == name && left_out == key);
+            // By the scenarios: those by hand have every count of tokens that there is.
+            let there = of_sort.iter().skip(2).any(|span| has(span, key));
+            assert_ne!(there, reason.is_some(), "{name} {key}: {reason:?}");
+        }
+        let stale = LEFT_OUT.iter().filter(|(of, key, _)| *of == name && !recommended.iter().any(|one| one == key));
+        assert_eq!(stale.count(), 0, "{name}: what nobody recommends needs no reason");
+    }
+}
+
+/// Whoever adds up tokens over all spans of a trace gets those of the session, once.
+#[tokio::test(start_paused = true)]
+async fn each_token_is_counted_on_one_span() {
+    let mut counted = 0;
+    for (name, entries) in crate::scenarios::journals().await {
+        let mut fold = SpanFold::new();
+        let spans: Vec<_> = entries.iter().filter_map(|entry| fold.apply(entry)).collect();
+        let sum = |keys: [&str; 2]| -> i64 {
+            let attributes = spans.iter().flat_map(|span| &span.attributes);
+            let tokens = attributes.filter(|attribute| keys.contains(&attribute.key.as_str()));
+            tokens.map(|attribute| if let Value::I64(tokens) = attribute.value { tokens } else { panic!() }).sum()
+        };
+        let on_calls = sum(["gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens"]);
+        let Some(Fact::SessionFinished(end)) = entries.last().map(|entry| &entry.fact) else { continue };
+        assert_eq!(on_calls, i64::try_from(end.usage.total()).unwrap(), "{name}");
+        assert_eq!(sum(["glassbox.session.input_tokens", "glassbox.session.output_tokens"]), on_calls, "{name}");
+        counted += on_calls;
+    }
+    assert!(counted > 1000, "{counted} tokens");
+}
+
+/// Each operation that began has ended, whatever happened to whoever waited for it.
+#[tokio::test(start_paused = true)]
+async fn no_span_stays_open() {
+    for (name, entries) in crate::scenarios::journals().await {
+        let mut fold = SpanFold::new();
+        let ended = entries.iter().filter(|entry| fold.apply(entry).is_some()).count();
+        let opens = |entry: &&Entry| {
+            matches!(
+                entry.fact,
+                Fact::SessionStarted(_)
+                    | Fact::ModelCallStarted { .. }
+                    | Fact::ToolCallStarted { .. }
+                    | Fact::ConfirmationRequested { .. }
+            )
+        };
+        assert_eq!(entries.iter().filter(opens).count(), ended, "{name}");
+        assert_eq!(fold.open_sessions(), 0, "{name}");
     }
 }
 

@@ -20,6 +20,13 @@ A tool, agent, task type or model that the configuration does not know is `unkno
 The `glassbox_journal_*` and `glassbox_telemetry_*` families tell of the signals' own health; all others are counted
 from the facts of the journal.
 
+`GET /metrics` answers in the text format of Prometheus, or, where `Accept` asks for
+`application/openmetrics-text`, as OpenMetrics 1.0; the samples are the same, and `le` is spelled alike in both.
+OpenMetrics has exemplars, `trace_id` and `span_id`, in the buckets of `glassbox_session_duration_seconds`,
+`glassbox_session_active_seconds`, `glassbox_tool_duration_seconds` and `gen_ai_client_operation_duration_seconds`: the
+last observation of each bucket whose trace is exported. Without an endpoint for traces there are none; under tail
+sampling they come when a session has ended and its trace is kept.
+
 ";
 
 /// The page.

@@ -17,6 +17,7 @@ use super::{
     MetricLabels,
     catalogue::{self as c, Family, Kind},
     definitions::Definitions,
+    exemplars::{Timing, Timings},
     fallbacks::Fallbacks,
 };
 use crate::{
@@ -97,8 +98,8 @@ pub(super) struct SessionSeries {
     pub(super) finished: HashMap<SessionStatus, IntCounter>,
     pub(super) degraded: IntCounter,
     pub(super) steps: Histogram,
-    pub(super) duration: Histogram,
-    pub(super) active: Histogram,
+    pub(super) duration: Timing,
+    pub(super) active: Timing,
     pub(super) context: Histogram,
 }
 
@@ -106,7 +107,7 @@ pub(super) struct SessionSeries {
 pub(super) struct ToolSeries {
     pub(super) calls: HashMap<ToolOutcome, IntCounter>,
     pub(super) attempts: HashMap<ToolOutcome, IntCounter>,
-    pub(super) duration: Histogram,
+    pub(super) duration: Timing,
 }
 
 /// Of one model.
@@ -117,7 +118,7 @@ pub(super) struct ModelSeries {
     pub(super) requests: [IntCounter; 3],
     pub(super) retries: HashMap<FaultKind, IntCounter>,
     /// No entry for a lost call, whose duration says nothing.
-    pub(super) duration: HashMap<ModelOutcome, Histogram>,
+    pub(super) duration: HashMap<ModelOutcome, Timing>,
     pub(super) input: Histogram,
     pub(super) output: Histogram,
 }
@@ -126,20 +127,20 @@ struct Families {
     sessions: IntCounterVec,
     degraded: IntCounterVec,
     steps: HistogramVec,
-    duration: HistogramVec,
-    active: HistogramVec,
+    duration: Timings,
+    active: Timings,
     context: HistogramVec,
     limits: IntCounterVec,
     erased: IntCounterVec,
     tool_calls: IntCounterVec,
     tool_attempts: IntCounterVec,
-    tool_duration: HistogramVec,
+    tool_duration: Timings,
     model_calls: IntCounterVec,
     model_auth: IntCounterVec,
     cost: CounterVec,
     model_tools: IntCounterVec,
     model_retries: IntCounterVec,
-    operation: HistogramVec,
+    operation: Timings,
     usage: HistogramVec,
     circuit_state: IntGaugeVec,
     circuit_moves: IntCounterVec,
@@ -234,6 +235,12 @@ impl Series {
         }
     }
 
+    /// The families whose buckets may have exemplars.
+    pub(super) const fn timings(&self) -> [&Timings; 4] {
+        let Families { duration, active, tool_duration, operation, .. } = &self.families;
+        [duration, active, tool_duration, operation]
+    }
+
     pub(super) fn erased(&self, cause: EraseCause, count: u64) {
         self.families.erased.with_label_values(&[cause.label()]).inc_by(count);
     }
@@ -277,20 +284,20 @@ impl Families {
             sessions: counters(registry, &c::SESSIONS)?,
             degraded: counters(registry, &c::DEGRADED)?,
             steps: histograms(registry, &c::SESSION_STEPS)?,
-            duration: histograms(registry, &c::SESSION_DURATION)?,
-            active: histograms(registry, &c::SESSION_ACTIVE)?,
+            duration: Timings::register(registry, &c::SESSION_DURATION)?,
+            active: Timings::register(registry, &c::SESSION_ACTIVE)?,
             context: histograms(registry, &c::CONTEXT)?,
             limits: counters(registry, &c::LIMITS)?,
             erased: counters(registry, &c::SESSIONS_ERASED)?,
             tool_calls: counters(registry, &c::TOOL_CALLS)?,
             tool_attempts: counters(registry, &c::TOOL_ATTEMPTS)?,
-            tool_duration: histograms(registry, &c::TOOL_DURATION)?,
+            tool_duration: Timings::register(registry, &c::TOOL_DURATION)?,
             model_calls: counters(registry, &c::MODEL_CALLS)?,
             model_auth: counters(registry, &c::MODEL_AUTH)?,
             cost: amounts(registry, &c::COST)?,
             model_tools: counters(registry, &c::MODEL_TOOLS)?,
             model_retries: counters(registry, &c::MODEL_RETRIES)?,
-            operation: histograms(registry, &c::GEN_AI_OPERATION)?,
+            operation: Timings::register(registry, &c::GEN_AI_OPERATION)?,
             usage: histograms(registry, &c::GEN_AI_USAGE)?,
             circuit_state: gauges(registry, &c::CIRCUIT_STATE)?,
             circuit_moves: counters(registry, &c::CIRCUIT_MOVES)?,

@@ -54,7 +54,7 @@ fn every_declared_series_is_born_at_zero() {
     let born = [
         r#"glassbox_sessions_total{agent="bank",status="max_iterations",task_type="cards"} 0"#,
         r#"glassbox_sessions_degraded_total{agent="bank",task_type="spending"} 0"#,
-        r#"glassbox_session_steps_bucket{agent="bank",task_type="cards",le="25"} 0"#,
+        r#"glassbox_session_steps_bucket{agent="bank",task_type="cards",le="25.0"} 0"#,
         r#"glassbox_tool_calls_total{outcome="circuit_open",tool="pay"} 0"#,
         r#"glassbox_tool_calls_total{outcome="unknown_tool",tool="unknown"} 0"#,
         r#"glassbox_tool_attempts_total{outcome="timeout",tool="search"} 0"#,
@@ -194,8 +194,8 @@ fn a_session_counts_its_calls_tokens_and_end() {
         &metrics,
         &[
             (r#"glassbox_sessions_total{agent="bank",status="done",task_type="spending"}"#, 1.0),
-            (r#"glassbox_session_steps_bucket{agent="bank",task_type="spending",le="1"}"#, 0.0),
-            (r#"glassbox_session_steps_bucket{agent="bank",task_type="spending",le="2"}"#, 1.0),
+            (r#"glassbox_session_steps_bucket{agent="bank",task_type="spending",le="1.0"}"#, 0.0),
+            (r#"glassbox_session_steps_bucket{agent="bank",task_type="spending",le="2.0"}"#, 1.0),
             (r#"glassbox_session_duration_seconds_sum{agent="bank",task_type="spending"}"#, 3.0),
             (r#"glassbox_session_active_seconds_sum{agent="bank",task_type="spending"}"#, 2.5),
             (r#"glassbox_context_utilization_ratio_bucket{agent="bank",le="0.6"}"#, 0.0),

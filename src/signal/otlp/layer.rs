@@ -12,7 +12,7 @@ use tracing::{Level, Metadata, Subscriber, level_filters::LevelFilter};
 use tracing_subscriber::{Layer, filter::filter_fn, registry::LookupSpan};
 
 use super::lane::Lane;
-use crate::signal::spans::cap_strings;
+use crate::signal::spans::clean;
 
 /// Crates that sending spans goes through, where a span would beget the next; and the MCP client,
 /// whose only span is that of a connection, which belongs to no session.
@@ -36,7 +36,7 @@ impl SpanProcessor for Tap {
 
     fn on_end(&self, mut span: SpanData) {
         if span.span_context.is_sampled() {
-            cap_strings(&mut span);
+            clean(&mut span);
             self.lane.offer(span);
         }
     }

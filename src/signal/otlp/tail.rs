@@ -38,47 +38,14 @@ impl Tail {
     }
 
     /// Takes in a fact and the span that it closed; gives the spans that are decided for.
-    #[warn(clippy::wildcard_enum_match_arm)]
     pub(super) fn take(&mut self, entry: &Entry, span: Option<SpanData>) -> Vec<SpanData> {
         let Some(session) = entry.stream.session() else { return Vec::new() };
         let waiting = self.waiting.entry(session).or_default();
         waiting.spans.extend(span);
-        match &entry.fact {
-            Fact::SessionFinished(end) => {
-                let kept = waiting.notable || keeps(self.rule, session, end);
-                let waiting = self.waiting.remove(&session).unwrap_or_default();
-                return if kept { waiting.spans } else { Vec::new() };
-            }
-            Fact::HandedOver { .. } | Fact::ConfirmationRequested { .. } | Fact::ConfirmationDecided { .. } => {
-                waiting.notable = true;
-            }
-            Fact::SessionStarted(_)
-            | Fact::SessionSuspended { .. }
-            | Fact::SessionResumed { .. }
-            | Fact::CancelRequested { .. }
-            | Fact::ModelCallStarted { .. }
-            | Fact::ModelAttemptStarted { .. }
-            | Fact::ModelAttemptFinished { .. }
-            | Fact::ModelCallFinished { .. }
-            | Fact::ToolCallStarted { .. }
-            | Fact::ToolAttemptStarted { .. }
-            | Fact::ToolAttemptFinished { .. }
-            | Fact::ToolCallFinished { .. }
-            | Fact::RateLimited { .. }
-            | Fact::ContextCompacted { .. }
-            | Fact::LimitReached { .. }
-            | Fact::AnswerChecked { .. }
-            | Fact::ModelFallback { .. }
-            | Fact::CircuitChanged(_)
-            | Fact::ToolDefinitionChanged(_)
-            | Fact::PrimaryChanged { .. }
-            | Fact::ModelChecked { .. }
-            | Fact::ProcessStarted { .. }
-            | Fact::ProcessStopped { .. }
-            | Fact::ConfigReloaded { .. }
-            | Fact::SessionsErased { .. } => {}
-        }
-        Vec::new()
+        waiting.notable |= is_notable(&entry.fact);
+        let Fact::SessionFinished(end) = &entry.fact else { return Vec::new() };
+        let waiting = self.waiting.remove(&session).unwrap_or_default();
+        if self.rule.keeps(session, end, waiting.notable) { waiting.spans } else { Vec::new() }
     }
 
     /// Forgets a session until its whole journal is folded again.
@@ -87,11 +54,48 @@ impl Tail {
     }
 }
 
-/// What failed, was degraded or slow is kept; of the rest a share.
-fn keeps(rule: TailRule, session: SessionId, end: &SessionEnd) -> bool {
-    let went_wrong = !matches!(end.status, SessionStatus::Done | SessionStatus::Cancelled);
-    let slow = u128::from(end.active_ms) >= rule.slow.as_millis();
-    went_wrong || end.degraded || slow || session.is_drawn(rule.share)
+impl TailRule {
+    /// Whether the trace of a session that ended is kept: what failed, was degraded, slow or
+    /// notable is, and of the rest a share.
+    pub(in crate::signal) fn keeps(self, session: SessionId, end: &SessionEnd, notable: bool) -> bool {
+        let went_wrong = !matches!(end.status, SessionStatus::Done | SessionStatus::Cancelled);
+        let slow = u128::from(end.active_ms) >= self.slow.as_millis();
+        notable || went_wrong || end.degraded || slow || session.is_drawn(self.share)
+    }
+}
+
+/// Whether a fact makes the trace of its session worth keeping: a person has, or had, a part in it.
+#[warn(clippy::wildcard_enum_match_arm)]
+pub(in crate::signal) const fn is_notable(fact: &Fact) -> bool {
+    match fact {
+        Fact::HandedOver { .. } | Fact::ConfirmationRequested { .. } | Fact::ConfirmationDecided { .. } => true,
+        Fact::SessionStarted(_)
+        | Fact::SessionFinished(_)
+        | Fact::SessionSuspended { .. }
+        | Fact::SessionResumed { .. }
+        | Fact::CancelRequested { .. }
+        | Fact::ModelCallStarted { .. }
+        | Fact::ModelAttemptStarted { .. }
+        | Fact::ModelAttemptFinished { .. }
+        | Fact::ModelCallFinished { .. }
+        | Fact::ToolCallStarted { .. }
+        | Fact::ToolAttemptStarted { .. }
+        | Fact::ToolAttemptFinished { .. }
+        | Fact::ToolCallFinished { .. }
+        | Fact::RateLimited { .. }
+        | Fact::ContextCompacted { .. }
+        | Fact::LimitReached { .. }
+        | Fact::AnswerChecked { .. }
+        | Fact::ModelFallback { .. }
+        | Fact::CircuitChanged(_)
+        | Fact::ToolDefinitionChanged(_)
+        | Fact::PrimaryChanged { .. }
+        | Fact::ModelChecked { .. }
+        | Fact::ProcessStarted { .. }
+        | Fact::ProcessStopped { .. }
+        | Fact::ConfigReloaded { .. }
+        | Fact::SessionsErased { .. } => false,
+    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use opentelemetry_sdk::trace::SpanLinks;
 
 use super::{
     Shape,
-    attributes::{capped, integer, string, strings},
+    attributes::{capped, foreign, integer, string, strings},
     event,
 };
 use crate::{
@@ -64,8 +64,8 @@ impl OpenCall {
     pub(super) fn tool(session: SessionId, at: Timestamp, call: &ToolCallBegin) -> Self {
         let mut attributes = vec![
             string(names::GEN_AI_OPERATION_NAME, names::operation::EXECUTE_TOOL),
-            string(names::GEN_AI_TOOL_NAME, &call.tool),
-            string(names::GEN_AI_TOOL_CALL_ID, &call.call_id),
+            foreign(names::GEN_AI_TOOL_NAME, &call.tool),
+            foreign(names::GEN_AI_TOOL_CALL_ID, &call.call_id),
             string(names::SESSION_ID, &session.to_string()),
             integer(names::STEP, call.step),
         ];
@@ -82,7 +82,7 @@ impl OpenCall {
     pub(super) fn confirmation(session: SessionId, at: Timestamp, request: &ConfirmationRequest) -> Self {
         let attributes = vec![
             string(names::GEN_AI_TOOL_NAME, &request.tool),
-            string(names::GEN_AI_TOOL_CALL_ID, &request.call_id),
+            foreign(names::GEN_AI_TOOL_CALL_ID, &request.call_id),
             string(names::SESSION_ID, &session.to_string()),
             integer(names::STEP, request.step),
         ];
@@ -143,7 +143,7 @@ impl OpenCall {
         self.attributes.push(string(names::MODEL_OUTCOME, outcome));
         self.attributes.push(integer(names::RETRIES, end.attempts.saturating_sub(1)));
         if let Some(reply) = &end.reply {
-            self.attributes.push(string(names::GEN_AI_RESPONSE_MODEL, &reply.model));
+            self.attributes.push(foreign(names::GEN_AI_RESPONSE_MODEL, &reply.model));
             self.attributes.push(strings(names::GEN_AI_RESPONSE_FINISH_REASONS, &reply.finish_reason));
         }
         if end.outcome == ModelOutcome::Ok || end.usage.total() > 0 {

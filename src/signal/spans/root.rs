@@ -10,7 +10,7 @@ use opentelemetry_sdk::trace::{SpanData, SpanLinks};
 
 use super::{
     Place, Shape,
-    attributes::{capped, integer, string},
+    attributes::{capped, foreign, integer, string},
     call::OpenCall,
     event, span, span_context,
 };
@@ -44,7 +44,7 @@ pub(super) struct OpenSession {
 impl OpenSession {
     /// The session that this fact opened.
     pub(super) fn new(session: SessionId, at: Timestamp, start: &SessionStarted) -> Self {
-        let conversation = start.conversation_id.as_deref().map(|id| string(names::GEN_AI_CONVERSATION_ID, id));
+        let conversation = start.conversation_id.as_deref().map(|id| foreign(names::GEN_AI_CONVERSATION_ID, id));
         let version = start.prompt.version.as_deref().map(|version| string(names::PROMPT_VERSION, version));
         let mut attributes = vec![
             string(names::GEN_AI_OPERATION_NAME, names::operation::INVOKE_AGENT),
