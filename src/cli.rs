@@ -6,6 +6,7 @@ mod auth;
 mod check;
 mod check_tools;
 mod confirm;
+mod handover;
 mod live_text;
 mod live_view;
 mod output;
@@ -80,6 +81,9 @@ enum Command {
     /// Look at sessions.
     #[command(subcommand)]
     Session(session::Command),
+    /// Look at what is handed over to people, and work on it.
+    #[command(subcommand)]
+    Handover(handover::Command),
 }
 
 /// Parses the command line, runs the command, prints what went wrong.
@@ -152,6 +156,7 @@ fn run_command(cli: Cli) -> anyhow::Result<u8> {
         Command::Check(options) => check::run(cli.global, options),
         Command::Auth(command) => auth::run(&cli.global, &command),
         Command::Session(command) => session::run(cli.global, command),
+        Command::Handover(command) => handover::run(cli.global, command),
     }
 }
 

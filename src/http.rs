@@ -11,6 +11,7 @@ mod confirmations;
 mod connections;
 mod data;
 mod feed;
+mod handovers;
 mod idempotency;
 mod openapi;
 mod ops;
@@ -122,6 +123,8 @@ fn documented() -> OpenApiRouter<Api> {
         .routes(routes!(sessions::cancel))
         .routes(routes!(confirmations::decide))
         .routes(routes!(confirmations::list))
+        .routes(routes!(handovers::list))
+        .routes(routes!(handovers::handle))
         .routes(routes!(data::erase_principal))
         .routes(routes!(data::export_principal))
         .routes(routes!(catalogue::agents))

@@ -11,6 +11,7 @@ mod conversations;
 mod decide;
 mod diagnostics;
 mod exports;
+mod handovers;
 mod live;
 mod mcp;
 mod open;
@@ -45,6 +46,7 @@ pub use self::{
     clock::{SystemClock, SystemEntropy},
     decide::{NotDecided, Settled},
     diagnostics::Diagnostics,
+    handovers::NotHandled,
     live::SessionHandle,
     open::{Opened, Task},
     refused::Refused,

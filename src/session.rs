@@ -7,6 +7,7 @@ mod cached;
 mod confirm;
 mod driver;
 mod export;
+mod handover;
 mod report;
 mod resume;
 mod tools;
@@ -16,6 +17,7 @@ pub use self::{
     confirm::{Decided, Objection, Say, Standing, decided, expiries, weigh},
     driver::{Ended, Signals, drive},
     export::{EXPORT_VERSION, ExportError, all_ids, export},
+    handover::{HandoverReport, OperatorMark},
     report::{PendingConfirmation, SessionReport, SessionRow},
     resume::{PromptError, beginning, own_prompt, take_up, take_up_because},
     tools::try_call,

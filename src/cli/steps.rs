@@ -89,7 +89,7 @@ impl Steps {
             Fact::LimitReached { limit, value } => {
                 vec![format!("├─ {} {} ({value})", style("limit").yellow(), limit.label())]
             }
-            Fact::HandedOver { cause, detail } => {
+            Fact::HandedOver { cause, detail, .. } => {
                 vec![format!("├─ {} {}: {}", style("handed over").yellow(), cause.label(), line(detail.expose()))]
             }
             Fact::SessionSuspended { cause } => vec![format!("├─ suspended ({})", cause.label())],
@@ -117,6 +117,7 @@ impl Steps {
             | Fact::ModelChecked { .. }
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
+            | Fact::HandoverChanged(_)
             | Fact::SessionsErased { .. } => Vec::new(),
         }
     }

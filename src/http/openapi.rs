@@ -36,6 +36,7 @@ pub(super) struct Document(Arc<str>);
     tags(
         (name = "sessions", description = "Begin, follow and stop sessions"),
         (name = "confirmations", description = "Calls that wait for a person"),
+        (name = "handovers", description = "What a person has to look at"),
         (name = "catalogue", description = "Agents and tools"),
         (name = "circuits", description = "Circuit breakers"),
         (name = "data", description = "What is kept of people"),

@@ -17,7 +17,7 @@ const TEXT_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
     responses((status = 200, description = "In the text format of Prometheus", body = String, content_type = "text/plain"))
 )]
 pub(super) async fn metrics(State(api): State<Api>) -> Response {
-    ([(header::CONTENT_TYPE, TEXT_FORMAT)], api.runtime.metrics().render()).into_response()
+    ([(header::CONTENT_TYPE, TEXT_FORMAT)], api.runtime.scrape().await).into_response()
 }
 
 /// Whether the process answers

@@ -362,6 +362,6 @@ pub(super) async fn read<T: Send + 'static>(
 }
 
 /// The query of a request; a wrong one says which parameter and why.
-fn asked<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Problem> {
+pub(super) fn asked<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Problem> {
     query.map(|Query(query)| query).map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))
 }

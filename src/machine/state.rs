@@ -171,6 +171,7 @@ impl State {
             | Fact::ModelChecked { .. }
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
+            | Fact::HandoverChanged(_)
             | Fact::SessionsErased { .. } => {}
         }
         self.clock.pass(at);

@@ -20,7 +20,12 @@ impl Runtime {
             Some(oldest) => {
                 let wait = oldest.plus(HOUR).since(now);
                 let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-                self.inner.system.record(Fact::RateLimited { limit: RateLimit::SessionsPerUser, tool: None, wait_ms });
+                self.inner.system.record(Fact::RateLimited {
+                    limit: RateLimit::SessionsPerUser,
+                    tool: None,
+                    wait_ms,
+                    times: 1,
+                });
                 Err(Refused::TooManySessions { limit, wait })
             }
             None => Ok(()),

@@ -152,6 +152,7 @@ fn texts_of(fact: &Fact) -> [Option<BlobHash>; 4] {
         | Fact::ToolDefinitionChanged(_)
         | Fact::ProcessStarted { .. }
         | Fact::ProcessStopped { .. }
+        | Fact::HandoverChanged(_)
         | Fact::SessionsErased { .. }
         | Fact::RateLimited { .. }
         | Fact::ModelFallback { .. }

@@ -7,6 +7,7 @@ pub mod catalogue;
 mod document;
 mod fallbacks;
 mod fold;
+mod outcomes;
 mod series;
 #[cfg(test)]
 mod tests;
@@ -23,11 +24,14 @@ use prometheus::{
     process_collector::ProcessCollector,
 };
 
+pub use self::outcomes::{LoginRefusal, Told};
 use self::{fold::Sessions, series::Series, waiting::Waiting};
 use super::memory::Memory;
 use crate::core::{
-    Entry, SessionId, Sink,
+    Entry, SessionId, Sink, Timestamp,
     circuit::CircuitId,
+    handover::Unclaimed,
+    notice::Hook,
     port::{JournalWatch, StoreErrorKind},
 };
 
@@ -66,6 +70,8 @@ struct Inner {
     series: Series,
     sessions: Mutex<Sessions>,
     waiting: Mutex<Waiting>,
+    webhooks: IntCounterVec,
+    logins: IntCounterVec,
     dropped: IntCounterVec,
     spans: IntCounter,
     commits: IntCounter,
@@ -98,7 +104,9 @@ impl Metrics {
         let inner = Inner {
             series,
             sessions: Mutex::new(Memory::new()),
-            waiting: Mutex::new(Waiting::new(series::gauge(&registry, &catalogue::CONFIRMATIONS_PENDING)?)),
+            waiting: Mutex::new(Waiting::new(&registry)?),
+            webhooks: series::counters(&registry, &catalogue::WEBHOOKS)?,
+            logins: series::counters(&registry, &catalogue::LOGINS_REFUSED)?,
             dropped,
             spans: series::counters(&registry, &catalogue::SPANS)?.with_label_values::<&str>(&[]),
             commits: series::counters(&registry, &catalogue::JOURNAL_COMMITS)?.with_label_values::<&str>(&[]),
@@ -108,6 +116,12 @@ impl Metrics {
             queue: series::gauge(&registry, &catalogue::JOURNAL_QUEUE)?,
             registry,
         };
+        for (hook, outcome) in Hook::ALL.iter().flat_map(|hook| Told::ALL.map(|outcome| (hook, outcome))) {
+            inner.webhooks.with_label_values(&[hook.label(), outcome.label()]);
+        }
+        for reason in LoginRefusal::ALL {
+            inner.logins.with_label_values(&[reason.label()]);
+        }
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -153,6 +167,22 @@ impl Metrics {
     /// Shows whether a fallback was not tried with the tool definitions of now.
     pub fn fallback_untested(&self, model: &str, is_untested: bool) {
         self.inner.series.fallbacks.untested(model, is_untested);
+    }
+
+    /// Shows how long the oldest of what waits for a person has waited at `now`, and what the store
+    /// says of hand-overs, if it could be asked. Call it right before [`Metrics::render`].
+    pub fn show_ages(&self, now: Timestamp, unclaimed: Option<Unclaimed>) {
+        self.inner.waiting.lock().unwrap_or_else(PoisonError::into_inner).show_ages(now, unclaimed);
+    }
+
+    /// Counts what came of telling somebody outside.
+    pub fn told(&self, hook: Hook, outcome: Told, times: u64) {
+        self.inner.webhooks.with_label_values(&[hook.label(), outcome.label()]).inc_by(times);
+    }
+
+    /// Counts a caller that was not let in.
+    pub fn login_refused(&self, reason: LoginRefusal) {
+        self.inner.logins.with_label_values(&[reason.label()]).inc();
     }
 
     /// All series in the Prometheus text format.

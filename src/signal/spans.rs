@@ -91,6 +91,7 @@ impl SpanFold {
             | Fact::ModelChecked { .. }
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
+            | Fact::HandoverChanged(_)
             | Fact::SessionsErased { .. } => {}
             Fact::RateLimited { limit, .. } => open.note(rate_limited(at, *limit)),
             Fact::SessionSuspended { cause } => open.note(suspended(at, *cause)),

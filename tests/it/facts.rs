@@ -8,16 +8,17 @@ use glassbox::{
         circuit::{CircuitCause, CircuitChange, CircuitId, CircuitState},
         fact::{
             AttemptEnd, CallPurpose, ConfirmationEnd, ConfirmationRequest, CountedBy, Decision, DefinitionChange,
-            EraseCause, FallbackCause, HandoverCause, JOURNAL_VERSION, Language, Limit, ModelCall, ModelCallEnd,
-            ModelInfo, ModelOutcome, Observation, PromptRef, RateLimit, SessionEnd, SessionStarted, SpanLink,
-            SuspendCause, ToolCallBegin, ToolCallEnd, TraceStart,
+            EraseCause, FallbackCause, HandoverCause, HandoverChange, JOURNAL_VERSION, Language, Limit, ModelCall,
+            ModelCallEnd, ModelInfo, ModelOutcome, Observation, PromptRef, RateLimit, SessionEnd, SessionStarted,
+            SpanLink, SuspendCause, ToolCallBegin, ToolCallEnd, TraceStart,
         },
+        handover::{HandoverId, HandoverStatus},
     },
 };
 use serde_json::json;
 
 /// The number of kinds of fact; [`place`] does not compile without a new one.
-const KINDS: usize = 28;
+const KINDS: usize = 29;
 
 /// How a session of this id, principal and start begins.
 pub(crate) fn session_started(id: SessionId, principal: &str, agent: &str) -> Fact {
@@ -128,7 +129,11 @@ pub(crate) fn samples(id: SessionId) -> Vec<Fact> {
         },
         Fact::AnswerChecked { problems: Sensitive::new(vec!["/сумма: missing".to_owned()]) },
         Fact::LimitReached { limit: Limit::TokenBudget, value: 50_000 },
-        Fact::HandedOver { cause: HandoverCause::UnknownOutcome, detail: "перевод мог уйти".into() },
+        Fact::HandedOver {
+            cause: HandoverCause::UnknownOutcome,
+            detail: "перевод мог уйти".into(),
+            tool: Some("pay".to_owned()),
+        },
         Fact::ModelFallback {
             step: 1,
             from: "scripted".to_owned(),
@@ -156,8 +161,13 @@ pub(crate) fn samples(id: SessionId) -> Vec<Fact> {
                 input_schema: json!({"type": "object"}),
             },
         })),
+        Fact::HandoverChanged(Box::new(HandoverChange {
+            handover: HandoverId { session: id, seq: 12 },
+            to: HandoverStatus::Claimed,
+            by: "оператор".into(),
+        })),
         Fact::SessionsErased { count: 40, cause: EraseCause::Retention },
-        Fact::RateLimited { limit: RateLimit::ToolPrincipal, tool: Some("pay".to_owned()), wait_ms: 12_345 },
+        Fact::RateLimited { limit: RateLimit::ToolPrincipal, tool: Some("pay".to_owned()), wait_ms: 12_345, times: 3 },
         circuit_changed("pay", CircuitState::Open, Some(Timestamp::from_nanos(1_771_410_825_000_000_001))),
         session_finished(SessionStatus::BudgetExceeded, Some(EndReason::TokenBudget)),
     ]);
@@ -313,6 +323,7 @@ const fn place(fact: &Fact) -> usize {
         Fact::ModelChecked { .. } => 25,
         Fact::AnswerChecked { .. } => 26,
         Fact::ToolDefinitionChanged(_) => 27,
+        Fact::HandoverChanged(_) => 28,
     }
 }
 

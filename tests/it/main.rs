@@ -52,6 +52,7 @@ mod serve;
 mod session_data;
 mod signals_agree;
 mod store_conformance;
+mod store_desk;
 mod store_erase;
 mod store_once;
 mod store_sqlite;

@@ -46,7 +46,7 @@ fn count_fact(series: &Series, open: Option<&Open<Arc<SessionSeries>>>, entry: &
             increment(series.tool(call.and_then(|call| call.tool.as_deref())).attempts.get(&end.outcome));
         }
         Fact::ToolCallFinished { op, end } => count_tool_call(series, open, *op, end, entry.at),
-        Fact::RateLimited { limit, .. } => series.rate_limited(*limit),
+        Fact::RateLimited { limit, times, .. } => series.rate_limited(*limit, *times),
         Fact::CircuitChanged(change) => {
             series.circuit(change);
             series.fallbacks.circuit(change);
@@ -68,6 +68,7 @@ fn count_fact(series: &Series, open: Option<&Open<Arc<SessionSeries>>>, entry: &
         | Fact::ContextCompacted { .. }
         | Fact::AnswerChecked { .. }
         | Fact::HandedOver { .. }
+        | Fact::HandoverChanged(_)
         | Fact::ToolDefinitionChanged(_)
         | Fact::ModelChecked { .. }
         | Fact::ProcessStarted { .. }

@@ -9,8 +9,8 @@ use std::{
 };
 
 use prometheus::{
-    Counter, CounterVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec,
-    Opts, Registry,
+    Counter, CounterVec, Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
+    IntGaugeVec, Opts, Registry,
 };
 
 use super::{
@@ -224,8 +224,8 @@ impl Series {
         }
     }
 
-    pub(super) fn rate_limited(&self, limit: RateLimit) {
-        self.families.rate_limited.with_label_values(&[limit.label()]).inc();
+    pub(super) fn rate_limited(&self, limit: RateLimit, times: u64) {
+        self.families.rate_limited.with_label_values(&[limit.label()]).inc_by(times);
     }
 
     pub(super) fn limit(&self, limit: Limit) {
@@ -353,6 +353,13 @@ pub(super) fn gauges(registry: &Registry, family: &Family) -> Result<IntGaugeVec
 /// Makes a gauge without labels.
 pub(super) fn gauge(registry: &Registry, family: &Family) -> Result<IntGauge, prometheus::Error> {
     let made = IntGauge::new(family.name, family.meaning)?;
+    registry.register(Box::new(made.clone()))?;
+    Ok(made)
+}
+
+/// Makes a gauge without labels that holds fractions.
+pub(super) fn number(registry: &Registry, family: &Family) -> Result<Gauge, prometheus::Error> {
+    let made = Gauge::new(family.name, family.meaning)?;
     registry.register(Box::new(made.clone()))?;
     Ok(made)
 }
