@@ -116,6 +116,8 @@ const fn is_usage(refused: &Refused) -> bool {
         | Refused::ConversationBusy { .. }
         | Refused::Overloaded { .. }
         | Refused::TooManySessions { .. }
+        | Refused::TooManyAtOnce { .. }
+        | Refused::Behind
         | Refused::NotYetDurable { .. }
         | Refused::Journal(_) => false,
     }

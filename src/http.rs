@@ -17,6 +17,7 @@ mod openapi;
 mod ops;
 mod origin;
 mod problem;
+mod quota;
 mod sessions;
 mod stall;
 mod traceparent;
@@ -102,7 +103,7 @@ pub fn app(runtime: Runtime, options: Options) -> Router {
     // From the inside out: limits, who asks, panics, where it comes from, then every error gets its form and its name.
     let routes = routes
         .layer(limit)
-        .layer(middleware::from_fn_with_state(gate, auth::guard))
+        .layer(middleware::from_fn_with_state((gate, runtime.metrics().clone()), auth::guard))
         .layer(timeout)
         .layer(CatchPanicLayer::new());
     let routes = if guarded { routes.layer(middleware::from_fn(origin::guard)) } else { routes };

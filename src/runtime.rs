@@ -29,6 +29,7 @@ mod toolsets;
 mod try_tool;
 mod turns;
 mod waiting;
+mod webhooks;
 
 use std::{
     collections::BTreeMap,
@@ -49,6 +50,7 @@ pub use self::{
     handovers::NotHandled,
     live::SessionHandle,
     open::{Opened, Task},
+    quota::Quota,
     refused::Refused,
     resume::NotResumed,
     retention::{Eraser, Erasure, Held},
@@ -56,7 +58,14 @@ pub use self::{
     spawn::spawn,
     try_tool::{NotTried, Trial, Tried},
 };
-use self::{live::Live, signals::Signals, turns::Turns, waiting::Watched};
+use self::{
+    live::Live,
+    quota::{Bounds, Refusals},
+    signals::Signals,
+    turns::Turns,
+    waiting::Watched,
+    webhooks::Webhooks,
+};
 use crate::{
     config::{self, Config},
     core::{
@@ -91,6 +100,9 @@ pub enum Error {
     /// The signals.
     #[error(transparent)]
     Signals(#[from] signals::Error),
+    /// The client of the webhooks.
+    #[error("the webhooks cannot be set up: {0}")]
+    Webhooks(#[from] reqwest::Error),
     /// The journal's thread.
     #[error("the journal's thread cannot be started")]
     Thread(#[source] std::io::Error),
@@ -118,11 +130,13 @@ struct Inner {
     live: Live,
     turns: Turns,
     watched: Watched,
+    webhooks: Webhooks,
     draining: CancellationToken,
     stopped: CancellationToken,
     lease: Duration,
     retention: Option<Duration>,
-    sessions_per_hour: Option<u32>,
+    bounds: Bounds,
+    refusals: Refusals,
 }
 
 impl Runtime {
@@ -139,10 +153,11 @@ impl Runtime {
             None => open_store(&config.store, &setup.data_dir).map_err(Error::Store)?,
         };
         let signals = Signals::start(config, &setup)?;
+        let webhooks = Webhooks::new(config)?;
+        let sinks = signals.sinks().into_iter().chain(webhooks.sink()).collect();
         let watch = Arc::new(signals.metrics().clone());
-        let writer =
-            Writer::start(setup.mode, setup.on_fault, store.clone(), signals.sinks(), watch, setup.clock.clone())
-                .map_err(Error::Thread)?;
+        let writer = Writer::start(setup.mode, setup.on_fault, store.clone(), sinks, watch, setup.clock.clone())
+            .map_err(Error::Thread)?;
         let process = ProcessId::from_bytes(random(&*setup.entropy));
         let journal = Journal::new(writer, setup.clock.clone(), process);
         let system = SystemLog::begin(&journal);
@@ -171,10 +186,16 @@ impl Runtime {
             live,
             turns: Turns::default(),
             watched: Watched::default(),
+            webhooks,
             draining: CancellationToken::new(),
             stopped: CancellationToken::new(),
             lease: config.server.lease,
-            sessions_per_hour: config.rate_limits.sessions_per_user_per_hour,
+            bounds: Bounds {
+                per_hour: config.rate_limits.sessions_per_user_per_hour,
+                at_once: config.rate_limits.concurrent_sessions_per_user,
+                shed_above: config.server.shed_above,
+            },
+            refusals: Refusals::default(),
             retention: config.retention.sessions,
         };
         let runtime = Self { inner: Arc::new(inner) };
@@ -269,6 +290,7 @@ impl Runtime {
         let (suspended, cut_off) = self.inner.live.settle(grace).await;
         let left = self.inner.live.left();
         self.inner.servers.stop().await;
+        self.write_refusals(true);
         self.inner.system.record(Fact::ProcessStopped { suspended: suspended as u64 });
         let written = self.inner.journal.writer().stop().await;
         for id in left {

@@ -25,7 +25,7 @@ use axum::{
 pub use self::api_key::new_api_key;
 pub(super) use self::caller::Caller;
 use self::{api_key::ApiKeys, credential::Credential, refusal::Refusal, token::Tokens};
-use crate::{config, core::Clock};
+use crate::{config, core::Clock, signal::Metrics};
 
 /// Paths that probes and scrapers ask, which have no login of their own.
 const OPS: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
@@ -84,7 +84,11 @@ impl Login {
 }
 
 /// Names the caller of a request, or says why it has none.
-pub(super) async fn guard(State(gate): State<Gate>, mut request: Request<Body>, next: Next) -> Response {
+pub(super) async fn guard(
+    State((gate, metrics)): State<(Gate, Metrics)>,
+    mut request: Request<Body>,
+    next: Next,
+) -> Response {
     match gate.admit(request.uri().path(), request.headers()).await {
         Ok(caller) => {
             if let Some(caller) = caller {
@@ -92,6 +96,9 @@ pub(super) async fn guard(State(gate): State<Gate>, mut request: Request<Body>, 
             }
             next.run(request).await
         }
-        Err(refusal) => refusal.into_response(),
+        Err(refusal) => {
+            metrics.login_refused(refusal.reason());
+            refusal.into_response()
+        }
     }
 }

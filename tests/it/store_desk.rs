@@ -122,7 +122,7 @@ fn who_claims_has_it_and_what_is_said_is_kept() {
         let (id, claim) = (hand(1, 1), HandoverAction::Claim);
         let claimed = done(store.handle(id, claim, &word("A", 5000)).expect("writable"));
         assert_eq!(claimed.claimed, Some(word("A", 5000)));
-        assert_eq!(store.handle(id, claim, &word("A", 6000)), Ok(Handling::Before(claimed.clone())));
+        assert_eq!(store.handle(id, claim, &word("A", 6000)), Ok(Handling::Before(claimed)));
         let objection = HandoverObjection::Claimed { id, at: at(5000) };
         assert_eq!(store.handle(id, claim, &word("B", 6000)), Ok(Handling::Objected(objection)));
         let closed = done(store.handle(id, HandoverAction::Close, &word("A", 7000)).expect("writable"));

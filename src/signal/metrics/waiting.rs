@@ -76,3 +76,67 @@ impl Waiting {
 fn age(since: Option<Timestamp>, now: Timestamp) -> f64 {
     since.map_or(0.0, |since| now.since(since).as_secs_f64())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::{
+        BlobHash, Principal, StreamId,
+        fact::{ConfirmationEnd, ConfirmationRequest, Decision},
+    };
+
+    fn seconds(seconds: u64) -> Timestamp {
+        Timestamp::from_nanos(seconds * 1_000_000_000)
+    }
+
+    fn asked(session: u8, op: u8, at: u64) -> Entry {
+        let hash = BlobHash::from_bytes([1; 32]);
+        let principal = Principal { id: "C".into(), scopes: vec![], roles: vec![], attributes: [].into() };
+        let request = Box::new(ConfirmationRequest {
+            step: 1,
+            call_id: "call_1".into(),
+            tool: "pay".into(),
+            arguments: serde_json::json!({}),
+            arguments_hash: hash,
+            definition_hash: hash,
+            principal,
+            expires: seconds(9000),
+        });
+        entry(session, at, Fact::ConfirmationRequested { op: SpanId::from_bytes([op; 8]), request })
+    }
+
+    fn entry(session: u8, at: u64, fact: Fact) -> Entry {
+        Entry { stream: StreamId::Session(SessionId::from_bytes([session; 16])), seq: at, at: seconds(at), fact }
+    }
+
+    #[test]
+    fn the_oldest_counts_and_time_passes_without_facts() {
+        let mut waiting = Waiting::new(&Registry::new()).expect("a right catalogue");
+        let age = |waiting: &mut Waiting, now| {
+            waiting.show_ages(seconds(now), None);
+            waiting.pending_age.get()
+        };
+        assert_eq!(age(&mut waiting, 100), 0.0);
+        waiting.apply(&asked(1, 1, 110));
+        waiting.apply(&asked(1, 2, 130));
+        waiting.apply(&asked(2, 3, 120));
+        assert_eq!((age(&mut waiting, 140), age(&mut waiting, 3740)), (30.0, 3630.0));
+        let end = ConfirmationEnd { decision: Decision::Denied, by: "C".into(), comment: None };
+        waiting.apply(&entry(1, 150, Fact::ConfirmationDecided { op: SpanId::from_bytes([1; 8]), end }));
+        assert_eq!(age(&mut waiting, 160), 40.0, "the one of the other session");
+        waiting.forget(SessionId::from_bytes([2; 16]));
+        assert_eq!((age(&mut waiting, 160), waiting.pending.get()), (30.0, 1));
+    }
+
+    #[test]
+    fn hand_overs_are_as_the_store_said_last() {
+        let mut waiting = Waiting::new(&Registry::new()).expect("a right catalogue");
+        let shown = |waiting: &Waiting| (waiting.handovers.get(), waiting.handover_age.get());
+        waiting.show_ages(seconds(100), Some(Unclaimed { count: 3, oldest: Some(seconds(40)) }));
+        assert_eq!(shown(&waiting), (3, 60.0));
+        waiting.show_ages(seconds(200), None);
+        assert_eq!(shown(&waiting), (3, 160.0), "time passes while the store cannot be read");
+        waiting.show_ages(seconds(300), Some(Unclaimed::default()));
+        assert_eq!(shown(&waiting), (0, 0.0));
+    }
+}
