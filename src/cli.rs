@@ -6,6 +6,7 @@ mod auth;
 mod check;
 mod check_tools;
 mod confirm;
+mod handover;
 mod live_text;
 mod live_view;
 mod output;
@@ -81,6 +82,9 @@ enum Command {
     Auth(auth::Command),
     /// Look at sessions, here or of a server that runs.
     Session(session::Options),
+    /// Look at what is handed over to people, and work on it.
+    #[command(subcommand)]
+    Handover(handover::Command),
 }
 
 /// Parses the command line, runs the command, prints what went wrong.
@@ -113,6 +117,8 @@ const fn is_usage(refused: &Refused) -> bool {
         | Refused::ConversationBusy { .. }
         | Refused::Overloaded { .. }
         | Refused::TooManySessions { .. }
+        | Refused::TooManyAtOnce { .. }
+        | Refused::Behind
         | Refused::NotYetDurable { .. }
         | Refused::Journal(_) => false,
     }
@@ -153,6 +159,7 @@ fn run_command(cli: Cli) -> anyhow::Result<u8> {
         Command::Check(options) => check::run(cli.global, options),
         Command::Auth(command) => auth::run(&cli.global, &command),
         Command::Session(options) => session::run(cli.global, options),
+        Command::Handover(command) => handover::run(cli.global, command),
     }
 }
 

@@ -28,6 +28,7 @@ mod telemetry;
 mod tools;
 mod tree;
 mod units;
+mod webhooks;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -39,7 +40,10 @@ use std::{
 };
 
 use self::{reader::Reader, secret::Vault};
-use crate::{core::Effect, tool::mcp::Settings};
+use crate::{
+    core::{Effect, notice::Hook},
+    tool::mcp::Settings,
+};
 
 pub use self::{
     agents::{Agent, Model, Provider, Script},
@@ -47,9 +51,10 @@ pub use self::{
     env::process as process_environment,
     report::{Mistake, Place, Report},
     resilience::{CircuitBreaker, Exception, RateLimits, RetryPolicy, ToolRate},
-    service::{Privacy, Retention, Server, Store, Synchronous},
+    service::{Privacy, Retention, Server, ShedAbove, Store, Synchronous},
     telemetry::{Events, Otlp, Protocol, Sampling, Telemetry},
     tools::{Builtin, Declared, Kind, Means, Tool},
+    webhooks::Webhook,
 };
 
 /// The built-in configuration, the bank assistant; it names every key, with a line on each.
@@ -99,6 +104,8 @@ pub struct Config {
     pub privacy: Privacy,
     /// How long sessions are kept.
     pub retention: Retention,
+    /// Who is told of what waits for a person.
+    pub webhooks: BTreeMap<Hook, Webhook>,
 }
 
 impl Config {
@@ -254,6 +261,7 @@ fn sections(reader: &Reader, root: &tree::Node, vault: Vault<'_>) -> Config {
         telemetry: telemetry::read(&root.section("telemetry"), &otel, vault),
         privacy: service::read_privacy(&root.section("privacy"), vault),
         retention: service::read_retention(&root.section("retention")),
+        webhooks: webhooks::read(&root, vault),
     }
 }
 
@@ -309,7 +317,9 @@ mod tests {
     /// The variables that the mentioned keys point to.
     fn keys() -> BTreeMap<String, String> {
         let names = ["GLASSBOX_HASH_KEY", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "RATES_TOKEN", "LEDGER_URL"];
-        names.iter().map(|name| ((*name).to_owned(), "k".repeat(32))).collect()
+        let secret = format!("whsec_{}", "k".repeat(32));
+        let secrets = ["HANDOVERS_SECRET", "CONFIRMATIONS_SECRET"].map(|name| (name.to_owned(), secret.clone()));
+        names.iter().map(|name| ((*name).to_owned(), "k".repeat(32))).chain(secrets).collect()
     }
 
     /// The default with every key that it only mentions switched on.
@@ -347,6 +357,7 @@ mod tests {
         let mut plain = Config::embedded();
         // Some keys have no default to mention; they stand there as examples.
         all.retention.sessions = None;
+        all.webhooks.clear();
         all.privacy.hash_key = None;
         all.telemetry.otlp = None;
         all.telemetry.resource_attributes.clear();

@@ -11,11 +11,13 @@ mod confirmations;
 mod connections;
 mod data;
 mod feed;
+mod handovers;
 mod idempotency;
 mod openapi;
 mod ops;
 mod origin;
 mod problem;
+mod quota;
 mod resume;
 mod sessions;
 mod stall;
@@ -102,7 +104,7 @@ pub fn app(runtime: Runtime, options: Options) -> Router {
     // From the inside out: limits, who asks, panics, where it comes from, then every error gets its form and its name.
     let routes = routes
         .layer(limit)
-        .layer(middleware::from_fn_with_state(access, auth::guard))
+        .layer(middleware::from_fn_with_state((access, runtime.metrics().clone()), auth::guard))
         .layer(timeout)
         .layer(CatchPanicLayer::new());
     let routes = if guarded { routes.layer(middleware::from_fn(origin::guard)) } else { routes };
@@ -124,6 +126,8 @@ fn documented() -> OpenApiRouter<Api> {
         .routes(routes!(resume::resume))
         .routes(routes!(confirmations::decide))
         .routes(routes!(confirmations::list))
+        .routes(routes!(handovers::list))
+        .routes(routes!(handovers::handle))
         .routes(routes!(data::erase_principal))
         .routes(routes!(data::export_principal))
         .routes(routes!(catalogue::agents))

@@ -5,6 +5,7 @@
 
 mod committer;
 mod observe;
+mod pace;
 mod queue;
 mod session_log;
 mod system_log;
@@ -13,6 +14,7 @@ mod writer;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use self::{
+    pace::Pressure,
     session_log::SessionLog,
     system_log::SystemLog,
     writer::{Mode, OnFault, Writer},

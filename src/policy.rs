@@ -274,6 +274,7 @@ impl Exchange for ToolExchange<'_> {
             limit: RateLimit::ToolSlots,
             tool: Some(spec.name().to_owned()),
             wait_ms: 0,
+            times: 1,
         });
         Fault::new(FaultKind::RateLimited, format!("it is busy, no slot within {:?}", self.input.timeout))
     }

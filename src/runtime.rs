@@ -11,6 +11,7 @@ mod conversations;
 mod decide;
 mod diagnostics;
 mod exports;
+mod handovers;
 mod lineup;
 mod live;
 mod mcp;
@@ -30,6 +31,7 @@ mod toolsets;
 mod try_tool;
 mod turns;
 mod waiting;
+mod webhooks;
 
 use std::{
     collections::BTreeMap,
@@ -47,8 +49,10 @@ pub use self::{
     clock::{SystemClock, SystemEntropy},
     decide::{NotDecided, Settled},
     diagnostics::Diagnostics,
+    handovers::NotHandled,
     live::SessionHandle,
     open::{Opened, Task},
+    quota::Quota,
     refused::Refused,
     resume::NotResumed,
     retention::{Eraser, Erasure, Held},
@@ -56,7 +60,9 @@ pub use self::{
     spawn::spawn,
     try_tool::{NotTried, Trial, Tried},
 };
-use self::{live::Live, reload::Rules, signals::Signals, turns::Turns, waiting::Watched};
+use self::{
+    live::Live, quota::Refusals, reload::Rules, signals::Signals, turns::Turns, waiting::Watched, webhooks::Webhooks,
+};
 use crate::{
     config::{self, Config},
     core::{
@@ -91,6 +97,9 @@ pub enum Error {
     /// The signals.
     #[error(transparent)]
     Signals(#[from] signals::Error),
+    /// The client of the webhooks.
+    #[error("the webhooks cannot be set up: {0}")]
+    Webhooks(#[from] reqwest::Error),
     /// The journal's thread.
     #[error("the journal's thread cannot be started")]
     Thread(#[source] std::io::Error),
@@ -117,9 +126,11 @@ struct Inner {
     live: Live,
     turns: Turns,
     watched: Watched,
+    webhooks: Webhooks,
     draining: CancellationToken,
     stopped: CancellationToken,
     lease: Duration,
+    refusals: Refusals,
     rules: RwLock<Rules>,
     /// What parts are built with when the configuration is read again.
     setup: Setup,
@@ -139,10 +150,11 @@ impl Runtime {
             None => open_store(&config.store, &setup.data_dir).map_err(Error::Store)?,
         };
         let signals = Signals::start(config, &setup)?;
+        let webhooks = Webhooks::new(config)?;
+        let sinks = signals.sinks().into_iter().chain(webhooks.sink()).collect();
         let watch = Arc::new(signals.metrics().clone());
-        let writer =
-            Writer::start(setup.mode, setup.on_fault, store.clone(), signals.sinks(), watch, setup.clock.clone())
-                .map_err(Error::Thread)?;
+        let writer = Writer::start(setup.mode, setup.on_fault, store.clone(), sinks, watch, setup.clock.clone())
+            .map_err(Error::Thread)?;
         let process = ProcessId::from_bytes(random(&*setup.entropy));
         let journal = Journal::new(writer, setup.clock.clone(), process);
         let system = SystemLog::begin(&journal);
@@ -170,9 +182,11 @@ impl Runtime {
             live,
             turns: Turns::default(),
             watched: Watched::default(),
+            webhooks,
             draining: CancellationToken::new(),
             stopped: CancellationToken::new(),
             lease: config.server.lease,
+            refusals: Refusals::default(),
             rules: RwLock::new(Rules::of(config, policy)),
             setup,
         };
@@ -268,6 +282,7 @@ impl Runtime {
         let (suspended, cut_off) = self.inner.live.settle(grace).await;
         let left = self.inner.live.left();
         self.inner.servers.stop().await;
+        self.write_refusals(true);
         self.inner.system.record(Fact::ProcessStopped { suspended: suspended as u64 });
         let written = self.inner.journal.writer().stop().await;
         for id in left {

@@ -8,6 +8,7 @@ mod confirm;
 mod driver;
 mod export;
 mod follow;
+mod handover;
 mod report;
 mod resume;
 mod tools;
@@ -18,6 +19,7 @@ pub use self::{
     driver::{Ended, Signals, drive},
     export::{EXPORT_VERSION, ExportError, all_ids, export},
     follow::{Followed, follow},
+    handover::{HandoverReport, OperatorMark},
     report::{PendingConfirmation, SessionReport, SessionRow},
     resume::{PromptError, beginning, own_prompt, take_up, take_up_because},
     tools::try_call,

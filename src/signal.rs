@@ -15,12 +15,13 @@ pub mod redact;
 #[cfg(test)]
 mod samples;
 pub mod spans;
+pub mod webhook;
 
 pub use self::{
     feed::{Delta, Feed, FeedItem, FeedReader},
     hash::KeyedHash,
     lines::Lines,
-    metrics::{MetricLabels, Metrics},
+    metrics::{LoginRefusal, MetricLabels, Metrics, Told},
     redact::redact,
 };
 

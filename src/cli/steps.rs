@@ -89,7 +89,7 @@ impl Steps {
             Fact::LimitReached { limit, value } => {
                 vec![format!("├─ {} {} ({value})", style("limit").yellow(), limit.label())]
             }
-            Fact::HandedOver { cause, detail } => {
+            Fact::HandedOver { cause, detail, .. } => {
                 vec![format!("├─ {} {}: {}", style("handed over").yellow(), cause.label(), line(detail.expose()))]
             }
             Fact::SessionSuspended { cause } => vec![format!("├─ suspended ({})", cause.label())],
@@ -118,6 +118,7 @@ impl Steps {
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
             | Fact::ConfigReloaded { .. }
+            | Fact::HandoverChanged(_)
             | Fact::SessionsErased { .. } => Vec::new(),
         }
     }

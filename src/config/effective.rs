@@ -20,7 +20,7 @@ use super::{
     units::{write_bytes, write_duration},
 };
 use crate::{
-    core::{Limits, Money, fact::Language},
+    core::{Limits, Money, fact::Language, notice::Hook},
     model::Access,
 };
 
@@ -44,6 +44,8 @@ pub(super) fn yaml(config: &Config) -> String {
         "telemetry": telemetry(&config.telemetry),
         "privacy": privacy(&config.privacy),
         "retention": retention(&config.retention),
+        "handovers": webhook(config, Hook::Handovers),
+        "confirmations": webhook(config, Hook::Confirmations),
     });
     let mut text = String::new();
     write(&root, 0, &mut text);
@@ -166,6 +168,7 @@ fn breaker(breaker: &CircuitBreaker) -> Value {
 fn rate_limits(limits: &RateLimits) -> Value {
     json!({
         "sessions_per_user_per_hour": limits.sessions_per_user_per_hour.map_or_else(|| json!("unlimited"), Value::from),
+        "concurrent_sessions_per_user": limits.concurrent_sessions_per_user.map_or_else(|| json!("unlimited"), Value::from),
         "tools": named(&limits.tools, |rate| json!({
             "per_minute": rate.per_minute,
             "per_principal_per_minute": rate.per_principal_per_minute,
@@ -192,6 +195,10 @@ fn server(server: &Server) -> Value {
         "grace_period": write_duration(server.grace_period),
         "max_sessions": server.max_sessions,
         "lease": write_duration(server.lease),
+        "shed_above": {
+            "queue_facts": server.shed_above.queue_facts,
+            "commit_time": write_duration(server.shed_above.commit_time),
+        },
     })
 }
 
@@ -233,6 +240,15 @@ fn privacy(privacy: &Privacy) -> Value {
 
 fn retention(retention: &Retention) -> Value {
     json!({ "sessions": retention.sessions.map(write_duration) })
+}
+
+fn webhook(config: &Config, hook: Hook) -> Value {
+    let webhook = config.webhooks.get(&hook);
+    json!({ "webhook": webhook.map(|webhook| json!({
+        "url": webhook.url,
+        "secret": SECRET,
+        "timeout": write_duration(webhook.timeout),
+    })) })
 }
 
 pub(super) fn named<T>(entries: &BTreeMap<String, T>, write: impl Fn(&T) -> Value) -> Value {

@@ -73,6 +73,8 @@ pub struct CircuitBreaker {
 pub struct RateLimits {
     /// Sessions that one principal may begin in an hour; none is no limit.
     pub sessions_per_user_per_hour: Option<u32>,
+    /// Sessions of one principal that run at the same time; none is no limit.
+    pub concurrent_sessions_per_user: Option<u32>,
     /// Limits of single tools.
     pub tools: BTreeMap<String, ToolRate>,
 }
@@ -237,10 +239,8 @@ pub(super) fn read_breaker(section: &Section<'_>) -> CircuitBreaker {
 }
 
 pub(super) fn read_rate_limits(section: &Section<'_>, tools: &[String], prefixes: &[String]) -> RateLimits {
-    let sessions = section.get("sessions_per_user_per_hour", |node| {
-        let unlimited = scalar::scalar(node, "").is_ok_and(|(text, _)| text == "unlimited");
-        if unlimited { Ok(None) } else { scalar::whole(1..=1_000_000)(node).map(Some) }
-    });
+    let sessions = section.get("sessions_per_user_per_hour", number_or_unlimited);
+    let at_once = section.get("concurrent_sessions_per_user", number_or_unlimited);
     let mut limits = BTreeMap::new();
     for (name, tool) in section.named("tools", tool_name) {
         if !tools.contains(&name) && !prefixes.iter().any(|prefix| name.starts_with(prefix)) {
@@ -255,7 +255,16 @@ pub(super) fn read_rate_limits(section: &Section<'_>, tools: &[String], prefixes
             ToolRate { per_minute, per_principal_per_minute: tool.get("per_principal_per_minute", rate()) },
         );
     }
-    RateLimits { sessions_per_user_per_hour: sessions.unwrap_or(Some(600)), tools: limits }
+    RateLimits {
+        sessions_per_user_per_hour: sessions.unwrap_or(Some(600)),
+        concurrent_sessions_per_user: at_once.unwrap_or_default(),
+        tools: limits,
+    }
+}
+
+fn number_or_unlimited(node: &Node) -> Read<Option<u32>> {
+    let unlimited = scalar::scalar(node, "").is_ok_and(|(text, _)| text == "unlimited");
+    if unlimited { Ok(None) } else { scalar::whole(1..=1_000_000)(node).map(Some) }
 }
 
 /// One code or name cannot be both tried again and not.

@@ -56,6 +56,17 @@ pub struct Server {
     /// How long a session stays with a process that no longer renews it: after a crash, the time
     /// until another takes it up.
     pub lease: Duration,
+    /// How far behind the journal may be before new sessions are refused.
+    pub shed_above: ShedAbove,
+}
+
+/// How far behind the journal may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShedAbove {
+    /// Facts that wait for their commit.
+    pub queue_facts: u32,
+    /// The time that a commit takes.
+    pub commit_time: Duration,
 }
 
 /// How people are kept out of telemetry.
@@ -114,6 +125,15 @@ pub(super) fn read_server(section: &Section<'_>, login: bool) -> Server {
         grace_period: section.get("grace_period", long()).unwrap_or(Duration::from_secs(25)),
         lease: section.get("lease", scalar::duration(second, day)).unwrap_or(Duration::from_secs(15)),
         max_sessions: section.get("max_sessions", scalar::whole(1..=1_000_000)).unwrap_or(1000),
+        shed_above: read_shed_above(&section.section("shed_above")),
+    }
+}
+
+fn read_shed_above(section: &Section<'_>) -> ShedAbove {
+    let time = scalar::duration(Duration::from_millis(10), Duration::from_secs(3600));
+    ShedAbove {
+        queue_facts: section.get("queue_facts", scalar::whole(1..=1_000_000)).unwrap_or(4096),
+        commit_time: section.get("commit_time", time).unwrap_or(Duration::from_secs(5)),
     }
 }
 

@@ -22,7 +22,7 @@ pub use self::{
     definition::{DefinitionChange, DefinitionVerdict},
     fallback::FallbackCause,
     follows::{CarriedPair, Follows},
-    limit::{HandoverCause, Limit, RateLimit},
+    limit::{HandoverCause, HandoverChange, Limit, RateLimit},
     session::{
         EraseCause, Language, ModelInfo, PromptRef, SessionEnd, SessionStarted, SessionSummary, SpanLink, SuspendCause,
         TraceStart,
@@ -186,6 +186,9 @@ pub enum Fact {
         tool: Option<String>,
         /// Milliseconds until it is allowed again; of slots, which nobody can foretell, 0.
         wait_ms: u64,
+        /// How many refusals this stands for: where many are refused, not each is written down.
+        #[serde(default = "once", skip_serializing_if = "is_once")]
+        times: u64,
     },
     /// Old results of tools, whole steps or pairs of earlier sessions were left out of the history,
     /// to make room for the next call.
@@ -225,6 +228,9 @@ pub enum Fact {
         cause: HandoverCause,
         /// One phrase for the operator.
         detail: Sensitive<String>,
+        /// The tool whose call it is about, if it is about one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tool: Option<String>,
     },
     /// Last fact of a session; closes its root span.
     SessionFinished(Box<SessionEnd>),
@@ -269,6 +275,8 @@ pub enum Fact {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         refused: Option<Sensitive<String>>,
     },
+    /// System journal: an operator took a hand-over on, or is done with it.
+    HandoverChanged(Box<HandoverChange>),
     /// System journal: sessions were removed from the store, for good.
     SessionsErased {
         /// How many.
@@ -310,6 +318,7 @@ impl Fact {
             Self::ProcessStarted { .. } => "process_started",
             Self::ProcessStopped { .. } => "process_stopped",
             Self::ConfigReloaded { .. } => "config_reloaded",
+            Self::HandoverChanged(_) => "handover_changed",
             Self::SessionsErased { .. } => "sessions_erased",
         }
     }
@@ -323,4 +332,13 @@ const fn is_zero_u32(number: &u32) -> bool {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for this form")]
 const fn is_zero(number: &u64) -> bool {
     *number == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for this form")]
+const fn is_once(times: &u64) -> bool {
+    *times == 1
+}
+
+const fn once() -> u64 {
+    1
 }

@@ -16,6 +16,13 @@ pub struct ParseIdError {
     found: String,
 }
 
+impl ParseIdError {
+    /// What was found in the place of an id of this form.
+    pub(super) fn new(expected: &'static str, found: &str) -> Self {
+        Self { expected, found: found.chars().take(80).collect() }
+    }
+}
+
 /// Writes bytes as lower-case hex.
 pub fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
@@ -79,7 +86,7 @@ macro_rules! hex_id {
                 text.strip_prefix($prefix)
                     .and_then(unhex)
                     .map(Self)
-                    .ok_or_else(|| ParseIdError { expected: $form, found: text.chars().take(80).collect() })
+                    .ok_or_else(|| ParseIdError::new($form, text))
             }
         }
 

@@ -100,7 +100,8 @@ impl Operation for ToolCallBegin {
             return Vec::new();
         }
         let detail = Sensitive::new(format!("call {} of {} may or may not have happened", self.call_id, self.tool));
-        vec![Fact::HandedOver { cause: HandoverCause::UnknownOutcome, detail }]
+        let tool = Some(self.tool.clone());
+        vec![Fact::HandedOver { cause: HandoverCause::UnknownOutcome, detail, tool }]
     }
 
     fn cancelled(&self, cut: Cut) -> ToolCallEnd {

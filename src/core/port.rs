@@ -14,9 +14,11 @@ pub use self::write::{Blob, SessionFilter, Write};
 use super::{
     fact::{CountedBy, Entry, ModelInfo, SessionSummary},
     fault::Fault,
+    handover::Handovers,
     id::{BlobHash, ProcessId, SessionId, SpanId, StreamId, TraceId},
     lease::Leases,
     message::{ModelReply, ModelRequest},
+    notice::Notices,
     once::BegunOnce,
     principal::Principal,
     spec::ToolSpec,
@@ -245,7 +247,7 @@ pub trait JournalWatch: Send + Sync {
 }
 
 /// Where journals are kept. Calls block; whoever is on an async thread moves them off it.
-pub trait Store: Leases {
+pub trait Store: Leases + Handovers + Notices {
     /// Makes the writes durable in one transaction: when this returns `Ok`, each write whose own
     /// result is `Ok` survives a crash. One bad write (a taken place) fails alone.
     ///

@@ -31,6 +31,7 @@ use self::{api_key::ApiKeys, credential::Credential, refusal::Refusal, token::To
 use crate::{
     config::{self, Approvers},
     core::Clock,
+    signal::Metrics,
 };
 
 /// Paths that probes and scrapers ask, which have no login of their own.
@@ -129,7 +130,11 @@ impl Login {
 }
 
 /// Names the caller of a request, or says why it has none.
-pub(super) async fn guard(State(access): State<Access>, mut request: Request<Body>, next: Next) -> Response {
+pub(super) async fn guard(
+    State((access, metrics)): State<(Access, Metrics)>,
+    mut request: Request<Body>,
+    next: Next,
+) -> Response {
     match access.gate().admit(request.uri().path(), request.headers()).await {
         Ok(caller) => {
             if let Some(caller) = caller {
@@ -137,6 +142,9 @@ pub(super) async fn guard(State(access): State<Access>, mut request: Request<Bod
             }
             next.run(request).await
         }
-        Err(refusal) => refusal.into_response(),
+        Err(refusal) => {
+            metrics.login_refused(refusal.reason());
+            refusal.into_response()
+        }
     }
 }

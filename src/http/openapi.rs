@@ -36,6 +36,7 @@ pub(super) struct Document(Arc<str>);
     tags(
         (name = "sessions", description = "Begin, follow and stop sessions"),
         (name = "confirmations", description = "Calls that wait for a person"),
+        (name = "handovers", description = "What a person has to look at"),
         (name = "catalogue", description = "Agents and tools"),
         (name = "circuits", description = "Circuit breakers"),
         (name = "data", description = "What is kept of people"),
@@ -127,6 +128,10 @@ fn complete(method: &str, path: &str, operation: &mut Value) {
 fn headers(status: &str, response: &mut Map<String, Value>) {
     let headers = response.entry("headers").or_insert_with(|| json!({}));
     headers["x-request-id"] = json!({"description": "The name of the request", "schema": {"type": "string"}});
+    if status == "429" {
+        headers["ratelimit-policy"] = json!({"description": "The limits of the caller, as draft-ietf-httpapi-ratelimit-headers has them", "schema": {"type": "string"}});
+        headers["ratelimit"] = json!({"description": "What is left of them", "schema": {"type": "string"}});
+    }
     if ["409", "429", "503"].contains(&status) {
         headers["retry-after"] = json!({"description": "Seconds after which it may be tried again", "schema": {"type": "integer", "minimum": 0}});
     }

@@ -20,7 +20,7 @@ use crate::signal::metrics::Format;
 )]
 pub(super) async fn metrics(State(api): State<Api>, headers: HeaderMap) -> Response {
     let format = preferred(&headers);
-    let page = api.runtime.metrics().render_as(format);
+    let page = api.runtime.scrape(format).await;
     let vary = HeaderValue::from_static("accept");
     ([(header::CONTENT_TYPE, HeaderValue::from_static(format.content_type())), (header::VARY, vary)], page)
         .into_response()

@@ -88,7 +88,10 @@ impl From<Refused> for Problem {
                 Self::new(StatusCode::CONFLICT, detail).with("session_id", session.to_string())
             }
             Refused::Draining => Self::new(StatusCode::SERVICE_UNAVAILABLE, detail).retry_after(5),
-            Refused::Overloaded { .. } => Self::new(StatusCode::SERVICE_UNAVAILABLE, detail).retry_after(1),
+            Refused::TooManyAtOnce { .. } => Self::new(StatusCode::TOO_MANY_REQUESTS, detail).retry_after(1),
+            Refused::Overloaded { .. } | Refused::Behind => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, detail).retry_after(1)
+            }
             Refused::TooManySessions { wait, .. } => {
                 let seconds = u32::try_from(wait.as_secs() + 1).unwrap_or(u32::MAX);
                 Self::new(StatusCode::TOO_MANY_REQUESTS, detail).retry_after(seconds)

@@ -20,7 +20,7 @@ use super::{
     body::{object, whole},
     feed, idempotency,
     problem::Problem,
-    traceparent, wait,
+    quota, traceparent, wait,
 };
 use crate::{
     core::{
@@ -150,16 +150,35 @@ impl From<Entry> for JournalEntry {
     responses(
         (status = 200, description = "It has ended within the time to wait; or the stream of its facts", content(
             (SessionReport = "application/json"), (String = "text/event-stream")
-        ), headers(("location" = String, description = "The place of the session"))),
+        ), headers(
+            ("location" = String, description = "The place of the session"),
+            ("ratelimit-policy" = String, description = "The limits of the caller, if there are any"),
+            ("ratelimit" = String, description = "What is left of them"),
+        )),
         (status = 202, description = "It runs", body = SessionReport,
-            headers(("location" = String, description = "The place of the session"))),
+            headers(
+                ("location" = String, description = "The place of the session"),
+                ("ratelimit-policy" = String, description = "The limits of the caller, if there are any"),
+                ("ratelimit" = String, description = "What is left of them"),
+            )),
         (status = 404, description = "The conversation is not the caller's"),
         (status = 409, description = "The conversation has a session that has not ended, the `session_id`"),
-        (status = 429, description = "The caller has begun as many sessions in the last hour as it may"),
+        (status = 429, description = "The caller has begun as many sessions in the last hour as it may, or as many of it run"),
     )
 )]
 pub(super) async fn create(
     State(api): State<Api>,
+    caller: Caller,
+    query: Result<Query<Wait>, QueryRejection>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Response {
+    let (told, who) = (api.clone(), caller.clone());
+    quota::tell(&told, who.id(), begin(api, caller, query, headers, body).await.into_response()).await
+}
+
+async fn begin(
+    api: Api,
     caller: Caller,
     query: Result<Query<Wait>, QueryRejection>,
     headers: HeaderMap,
@@ -362,6 +381,6 @@ pub(super) async fn read<T: Send + 'static>(
 }
 
 /// The query of a request; a wrong one says which parameter and why.
-fn asked<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Problem> {
+pub(super) fn asked<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Problem> {
     query.map(|Query(query)| query).map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))
 }

@@ -2,6 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use super::pace::Pace;
 use crate::core::{
     Clock, Entry, Sink, Store, StreamId,
     lease::Holding,
@@ -22,6 +23,7 @@ pub(super) struct Committer {
     /// Streams whose write was refused on its own: somebody else owns them.
     refused: HashMap<StreamId, StoreError>,
     fault: Option<StoreError>,
+    pace: Arc<Pace>,
 }
 
 impl Committer {
@@ -41,6 +43,7 @@ impl Committer {
             facts: 0,
             refused: HashMap::new(),
             fault: None,
+            pace: Arc::default(),
         }
     }
 
@@ -75,9 +78,13 @@ impl Committer {
             return;
         }
         let begun = self.clock.now();
-        match self.store.append(&self.waiting) {
+        self.pace.begin(begun);
+        let appended = self.store.append(&self.waiting);
+        let ended = self.clock.now();
+        self.pace.end(ended);
+        match appended {
             Ok(results) => {
-                self.watch.committed(self.facts, self.clock.now().since(begun));
+                self.watch.committed(self.facts, ended.since(begun));
                 self.fault = None;
                 self.settle(results);
             }
@@ -113,6 +120,11 @@ impl Committer {
         for sink in &mut self.sinks {
             sink.publish(&committed);
         }
+    }
+
+    /// The times of its commits.
+    pub(super) const fn pace(&self) -> &Arc<Pace> {
+        &self.pace
     }
 
     /// Whether everything of this stream so far is durable.

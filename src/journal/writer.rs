@@ -17,10 +17,11 @@ use tokio::sync::{oneshot, watch};
 use super::{
     committer::Committer,
     lock,
+    pace::{Pace, Pressure},
     queue::{self, Receiver, Sender},
 };
 use crate::core::{
-    Clock, Entry, Sink, Store, StreamId,
+    Clock, Entry, Sink, Store, StreamId, Timestamp,
     lease::Holding,
     port::{Blob, JournalWatch, StoreError, StoreErrorKind},
 };
@@ -54,6 +55,7 @@ pub enum OnFault {
 pub struct Writer {
     lane: Lane,
     depth: Arc<AtomicUsize>,
+    pace: Arc<Pace>,
     health: watch::Receiver<Option<StoreError>>,
     on_fault: OnFault,
 }
@@ -85,7 +87,7 @@ impl Writer {
         clock: Arc<dyn Clock>,
     ) -> std::io::Result<Self> {
         let committer = Committer::new(store, sinks, watch, clock);
-        let depth = Arc::new(AtomicUsize::new(0));
+        let (depth, pace) = (Arc::new(AtomicUsize::new(0)), committer.pace().clone());
         let (told, health) = watch::channel(None);
         let lane = match mode {
             Mode::Inline => Lane::Inline(Arc::new(Mutex::new(committer))),
@@ -96,7 +98,7 @@ impl Writer {
                 Lane::Thread(Arc::new(sender))
             }
         };
-        Ok(Self { lane, depth, health, on_fault })
+        Ok(Self { lane, depth, pace, health, on_fault })
     }
 
     /// Takes entries of one stream for the next commit, under what the writer holds of it. Never
@@ -158,6 +160,11 @@ impl Writer {
     pub async fn ease(&self, stream: StreamId) -> Result<(), StoreError> {
         let deep = self.depth.load(Ordering::Relaxed) > DEEP;
         if deep || self.health.borrow().is_some() { self.flush(stream).await } else { Ok(()) }
+    }
+
+    /// How far it is behind at `now`.
+    pub fn pressure(&self, now: Timestamp) -> Pressure {
+        Pressure { queued: self.depth.load(Ordering::Relaxed), commit: self.pace.commit(now) }
     }
 
     /// Waits until the journal cannot write; for ever, if it always can.

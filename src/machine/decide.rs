@@ -308,7 +308,7 @@ impl Ending {
         if !matches!(self.status, SessionStatus::Done | SessionStatus::Cancelled) {
             let why = self.reason.map_or(self.status.label(), EndReason::label);
             let detail = Sensitive::new(format!("the session ended as {} ({why})", self.status));
-            facts.push(Fact::HandedOver { cause: HandoverCause::SessionEnded, detail });
+            facts.push(Fact::HandedOver { cause: HandoverCause::SessionEnded, detail, tool: None });
         }
         facts.push(Fact::SessionFinished(Box::new(end(state, self.status, self.reason, now))));
         facts

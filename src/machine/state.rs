@@ -177,6 +177,7 @@ impl State {
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
             | Fact::ConfigReloaded { .. }
+            | Fact::HandoverChanged(_)
             | Fact::SessionsErased { .. } => {}
         }
         self.clock.pass(at);

@@ -66,6 +66,7 @@ pub fn transcript(entries: &[Entry], prompt: &Prompt) -> Vec<Exchange> {
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
             | Fact::ConfigReloaded { .. }
+            | Fact::HandoverChanged(_)
             | Fact::SessionsErased { .. } => {}
         }
         state.apply(&entry.fact, entry.at);

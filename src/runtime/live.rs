@@ -30,6 +30,8 @@ pub(super) struct Live {
 struct Table {
     /// Places taken, those included whose session is just being begun.
     taken: usize,
+    /// Of those, the ones of each principal; nobody with none.
+    owners: HashMap<String, usize>,
     sessions: HashMap<SessionId, SessionHandle>,
     /// Suspended here: to be given back at the stop.
     suspended: Vec<SessionId>,
@@ -76,6 +78,8 @@ impl SessionHandle {
 /// A place for one session, given back when dropped.
 pub(super) struct Place {
     live: Live,
+    /// Whose session it is for; not known before a session that is taken up was read.
+    owner: Option<String>,
 }
 
 impl Live {
@@ -87,6 +91,28 @@ impl Live {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Takes a place for a session of this principal, or says that there is none, or that the
+    /// principal has as many as it may.
+    pub(super) fn reserve_for(&self, principal: &str, most: Option<u32>) -> Result<Place, Refused> {
+        let mut place = self.reserve()?;
+        let mut table = self.lock();
+        let running = table.owners.get(principal).copied().unwrap_or_default();
+        if let Some(limit) = most.filter(|most| running >= usize::try_from(*most).unwrap_or(usize::MAX)) {
+            // Giving the place back takes the lock again.
+            drop(table);
+            return Err(Refused::TooManyAtOnce { limit });
+        }
+        table.owners.insert(principal.to_owned(), running + 1);
+        drop(table);
+        place.owner = Some(principal.to_owned());
+        Ok(place)
+    }
+
+    /// Sessions of this principal that run here, or just begin.
+    pub(super) fn running_of(&self, principal: &str) -> usize {
+        self.lock().owners.get(principal).copied().unwrap_or_default()
+    }
+
     /// Takes a place, or says that there is none.
     pub(super) fn reserve(&self) -> Result<Place, Refused> {
         let mut table = self.lock();
@@ -94,7 +120,7 @@ impl Live {
             return Err(Refused::Overloaded { limit: self.limit });
         }
         table.taken += 1;
-        Ok(Place { live: self.clone() })
+        Ok(Place { live: self.clone(), owner: None })
     }
 
     pub(super) fn cancel(&self, id: SessionId) -> bool {
@@ -141,7 +167,8 @@ impl Live {
 
 impl Place {
     /// Drives a session in a task of its own.
-    pub(super) fn drive(self, runtime: Runtime, log: SessionLog, taken: Taken) -> SessionHandle {
+    pub(super) fn drive(mut self, runtime: Runtime, log: SessionLog, taken: Taken) -> SessionHandle {
+        self.give_to(&taken.principal.id);
         let (told, verdict) = watch::channel(None);
         let (cancel, lost) = (CancellationToken::new(), CancellationToken::new());
         let suspend = runtime.inner.draining.clone();
@@ -166,6 +193,14 @@ impl Place {
         handle
     }
 
+    /// Counts it for this principal, unless it is counted already.
+    fn give_to(&mut self, principal: &str) {
+        if self.owner.is_none() {
+            *self.live.lock().owners.entry(principal.to_owned()).or_default() += 1;
+            self.owner = Some(principal.to_owned());
+        }
+    }
+
     fn close(self, id: SessionId, ended: &Result<Ended, StoreError>) {
         let mut table = self.live.lock();
         table.sessions.remove(&id);
@@ -177,6 +212,15 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.live.lock().taken -= 1;
+        let mut table = self.live.lock();
+        table.taken -= 1;
+        if let Some(owner) = &self.owner
+            && let Some(count) = table.owners.get_mut(owner)
+        {
+            *count -= 1;
+            if *count == 0 {
+                table.owners.remove(owner);
+            }
+        }
     }
 }

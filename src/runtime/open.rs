@@ -112,7 +112,7 @@ impl Runtime {
         }
         let agent = inner.agents.find(task.agent.as_deref())?;
         let task_type = inner.agents.task_type(&agent, task.task_type)?;
-        let place = inner.live.reserve()?;
+        let place = self.admit(&task.principal.id)?;
         let (conversation, owner) = (task.conversation_id.clone(), task.principal.id.clone());
         let floor = self.take_conversation(conversation.as_deref(), &owner).await?;
         self.check_quota(&owner).await?;

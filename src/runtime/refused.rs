@@ -45,6 +45,15 @@ pub enum Refused {
         /// When the next may begin.
         wait: Duration,
     },
+    /// As many sessions of the principal run as may.
+    #[error("{limit} sessions of this caller run already, which is the most allowed: wait for the end of one")]
+    TooManyAtOnce {
+        /// `rate_limits.concurrent_sessions_per_user`.
+        limit: u32,
+    },
+    /// The journal is so far behind that another session would hold up those that run.
+    #[error("the service is behind with its work and takes no new sessions for the moment")]
+    Behind,
     /// The idempotency key began another session.
     #[error("this idempotency key came with another body before: send a new key with a new request")]
     KeyReused,

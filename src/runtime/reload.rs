@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use super::{Error, Runtime, agents, policy, signals};
+use super::{Error, Runtime, agents, policy, quota::Bounds, signals};
 use crate::{
     config::Config,
     core::{Fact, Sensitive, fact::MODEL_CHECKED},
@@ -18,17 +18,13 @@ use crate::{
 /// What a configuration changes besides the agents.
 pub(super) struct Rules {
     pub(super) policy: Arc<Policy>,
-    pub(super) sessions_per_hour: Option<u32>,
+    pub(super) bounds: Bounds,
     pub(super) retention: Option<Duration>,
 }
 
 impl Rules {
     pub(super) fn of(config: &Config, policy: Arc<Policy>) -> Self {
-        Self {
-            policy,
-            sessions_per_hour: config.rate_limits.sessions_per_user_per_hour,
-            retention: config.retention.sessions,
-        }
+        Self { policy, bounds: Bounds::of(config), retention: config.retention.sessions }
     }
 }
 

@@ -146,6 +146,7 @@ impl Runtime {
     pub fn keep_sessions(&self) {
         self.send_again();
         self.keep_retention();
+        self.keep_webhooks();
         let runtime = self.clone();
         spawn(async move {
             let mut rounds = tokio::time::interval(runtime.inner.lease / 3);
@@ -176,6 +177,7 @@ impl Runtime {
                     _ = beats.tick() => {
                         runtime.renew().await;
                         runtime.note_delivered().await;
+                        runtime.write_refusals(false);
                     }
                 }
             }

@@ -181,6 +181,7 @@ impl Runtime {
                     () = runtime.inner.draining.cancelled() => return,
                     _ = rounds.tick() => {
                         runtime.forget_keys().await;
+                        runtime.forget_notices().await;
                         unclean = runtime.erase_round(unclean).await;
                     }
                 }

@@ -156,6 +156,7 @@ fn texts_of(fact: &Fact) -> Vec<BlobHash> {
         | Fact::ProcessStarted { .. }
         | Fact::ProcessStopped { .. }
         | Fact::ConfigReloaded { .. }
+        | Fact::HandoverChanged(_)
         | Fact::SessionsErased { .. }
         | Fact::RateLimited { .. }
         | Fact::ModelFallback { .. }

@@ -108,7 +108,12 @@ pub(super) fn admit(
     agent.tools.admit_by(call, context, |spec| {
         agent.policy.limits.check(spec.name(), &context.principal.id).map_err(|limited| {
             let wait_ms = u64::try_from(limited.wait.as_millis()).unwrap_or(u64::MAX);
-            log.record(Fact::RateLimited { limit: limited.limit, tool: Some(spec.name().to_owned()), wait_ms });
+            log.record(Fact::RateLimited {
+                limit: limited.limit,
+                tool: Some(spec.name().to_owned()),
+                wait_ms,
+                times: 1,
+            });
             Refusal::valid(ToolOutcome::RateLimited, rate_limited_text(spec.name(), limited))
         })
     })

@@ -157,6 +157,7 @@ impl<I> Memory<I> {
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
             | Fact::ConfigReloaded { .. }
+            | Fact::HandoverChanged(_)
             | Fact::SessionsErased { .. } => {}
         }
     }
@@ -217,6 +218,7 @@ impl<I> Memory<I> {
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
             | Fact::ConfigReloaded { .. }
+            | Fact::HandoverChanged(_)
             | Fact::SessionsErased { .. } => {}
         }
     }

@@ -9,6 +9,8 @@ mod document;
 mod exemplars;
 mod fallbacks;
 mod fold;
+mod make;
+mod outcomes;
 mod series;
 #[cfg(test)]
 mod tests;
@@ -31,11 +33,17 @@ use self::{
     series::Series,
     waiting::Waiting,
 };
-pub use self::{exemplars::Traces, text::Format};
+pub use self::{
+    exemplars::Traces,
+    outcomes::{LoginRefusal, Told},
+    text::Format,
+};
 use super::memory::Memory;
 use crate::core::{
-    Entry, SessionId, Sink,
+    Entry, SessionId, Sink, Timestamp,
     circuit::CircuitId,
+    handover::Unclaimed,
+    notice::Hook,
     port::{JournalWatch, StoreErrorKind},
 };
 
@@ -77,6 +85,8 @@ struct Inner {
     sessions: Mutex<Sessions>,
     choice: Mutex<Choice>,
     waiting: Mutex<Waiting>,
+    webhooks: IntCounterVec,
+    logins: IntCounterVec,
     dropped: IntCounterVec,
     spans: IntCounter,
     commits: IntCounter,
@@ -104,11 +114,11 @@ impl Metrics {
     pub fn with_exemplars(labels: &MetricLabels, traces: Traces) -> Result<Self, Error> {
         let registry = Registry::new();
         let series = Series::new(&registry, labels)?;
-        let dropped = series::counters(&registry, &catalogue::DROPPED)?;
+        let dropped = make::counters(&registry, &catalogue::DROPPED)?;
         for sink in &labels.sinks {
             dropped.with_label_values(&[sink]);
         }
-        let journal_errors = series::counters(&registry, &catalogue::JOURNAL_ERRORS)?;
+        let journal_errors = make::counters(&registry, &catalogue::JOURNAL_ERRORS)?;
         for kind in series::STORE_ERRORS {
             journal_errors.with_label_values(&[kind.label()]);
         }
@@ -118,16 +128,24 @@ impl Metrics {
             series,
             sessions: Mutex::new(Memory::new()),
             choice: Mutex::new(Choice::new(traces)),
-            waiting: Mutex::new(Waiting::new(series::gauge(&registry, &catalogue::CONFIRMATIONS_PENDING)?)),
+            waiting: Mutex::new(Waiting::new(&registry)?),
+            webhooks: make::counters(&registry, &catalogue::WEBHOOKS)?,
+            logins: make::counters(&registry, &catalogue::LOGINS_REFUSED)?,
             dropped,
-            spans: series::counters(&registry, &catalogue::SPANS)?.with_label_values::<&str>(&[]),
-            commits: series::counters(&registry, &catalogue::JOURNAL_COMMITS)?.with_label_values::<&str>(&[]),
-            facts: series::counters(&registry, &catalogue::JOURNAL_FACTS)?.with_label_values::<&str>(&[]),
-            commit_duration: series::histograms(&registry, &catalogue::JOURNAL_COMMIT)?.with_label_values::<&str>(&[]),
+            spans: make::counters(&registry, &catalogue::SPANS)?.with_label_values::<&str>(&[]),
+            commits: make::counters(&registry, &catalogue::JOURNAL_COMMITS)?.with_label_values::<&str>(&[]),
+            facts: make::counters(&registry, &catalogue::JOURNAL_FACTS)?.with_label_values::<&str>(&[]),
+            commit_duration: make::histograms(&registry, &catalogue::JOURNAL_COMMIT)?.with_label_values::<&str>(&[]),
             journal_errors,
-            queue: series::gauge(&registry, &catalogue::JOURNAL_QUEUE)?,
+            queue: make::gauge(&registry, &catalogue::JOURNAL_QUEUE)?,
             registry,
         };
+        for (hook, outcome) in Hook::ALL.iter().flat_map(|hook| Told::ALL.map(|outcome| (hook, outcome))) {
+            inner.webhooks.with_label_values(&[hook.label(), outcome.label()]);
+        }
+        for reason in LoginRefusal::ALL {
+            inner.logins.with_label_values(&[reason.label()]);
+        }
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -180,6 +198,22 @@ impl Metrics {
     /// Shows whether a fallback was not tried with the tool definitions of now.
     pub fn fallback_untested(&self, model: &str, is_untested: bool) {
         self.inner.series.fallbacks.untested(model, is_untested);
+    }
+
+    /// Shows how long the oldest of what waits for a person has waited at `now`, and what the store
+    /// says of hand-overs, if it could be asked. Call it right before [`Metrics::render`].
+    pub fn show_ages(&self, now: Timestamp, unclaimed: Option<Unclaimed>) {
+        self.inner.waiting.lock().unwrap_or_else(PoisonError::into_inner).show_ages(now, unclaimed);
+    }
+
+    /// Counts what came of telling somebody outside.
+    pub fn told(&self, hook: Hook, outcome: Told, times: u64) {
+        self.inner.webhooks.with_label_values(&[hook.label(), outcome.label()]).inc_by(times);
+    }
+
+    /// Counts a caller that was not let in.
+    pub fn login_refused(&self, reason: LoginRefusal) {
+        self.inner.logins.with_label_values(&[reason.label()]).inc();
     }
 
     /// All series in the Prometheus text format.

@@ -92,6 +92,7 @@ impl SpanFold {
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
             | Fact::ConfigReloaded { .. }
+            | Fact::HandoverChanged(_)
             | Fact::SessionsErased { .. } => {}
             Fact::RateLimited { limit, .. } => open.note(rate_limited(at, *limit)),
             Fact::SessionSuspended { cause } => open.note(suspended(at, *cause)),

@@ -1,5 +1,5 @@
-//! What a write changes in the list of sessions: a fold over its facts, the same for every
-//! store. It must never know how a store keeps the list.
+//! What a write changes in the lists of sessions, of hand-overs and of notices: a fold over its
+//! facts, the same for every store. It must never know how a store keeps the lists.
 
 #![warn(clippy::wildcard_enum_match_arm)]
 
@@ -7,12 +7,14 @@ use std::sync::Arc;
 
 use crate::core::{
     Entry, Fact, SessionId, Timestamp,
-    fact::{ModelOutcome, SessionStarted, SessionSummary},
+    fact::{HandoverCause, ModelOutcome, SessionStarted, SessionSummary},
+    handover::{Handover, HandoverId},
+    notice::Hook,
     outcome::{EndReason, SessionStatus},
 };
 
 /// What the facts of one write change in the row of their session.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Change<'a> {
     /// The fact that makes the row.
     pub(super) born: Option<(&'a SessionStarted, Timestamp)>,
@@ -28,6 +30,20 @@ pub(super) struct Change<'a> {
     pub(super) replies: u32,
     /// The steps that have their reply, as the end of the session counts them.
     pub(super) steps: Option<u32>,
+    /// Hand-overs opened.
+    pub(super) handovers: Vec<Opened<'a>>,
+    /// What is to be told outside: of what, the place of its fact, when that was recorded.
+    pub(super) notices: Vec<(Hook, u64, Timestamp)>,
+}
+
+/// A hand-over as its fact opens it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Opened<'a> {
+    pub(super) seq: u64,
+    pub(super) at: Timestamp,
+    pub(super) cause: HandoverCause,
+    pub(super) detail: &'a str,
+    pub(super) tool: Option<&'a str>,
 }
 
 impl<'a> Change<'a> {
@@ -41,6 +57,8 @@ impl<'a> Change<'a> {
             facts: 0,
             replies: 0,
             steps: None,
+            handovers: Vec::new(),
+            notices: Vec::new(),
         };
         for entry in entries {
             change.updated = entry.at;
@@ -66,6 +84,12 @@ impl<'a> Change<'a> {
                 self.steps = Some(end.steps);
             }
             Fact::ModelCallFinished { end, .. } => self.replies += u32::from(end.outcome == ModelOutcome::Ok),
+            Fact::HandedOver { cause, detail, tool } => {
+                let (seq, at, detail, tool) = (entry.seq, entry.at, detail.expose().as_str(), tool.as_deref());
+                self.handovers.push(Opened { seq, at, cause: *cause, detail, tool });
+                self.notices.push((Hook::Handovers, seq, at));
+            }
+            Fact::ConfirmationRequested { .. } => self.notices.push((Hook::Confirmations, entry.seq, entry.at)),
             Fact::CancelRequested { .. }
             | Fact::ModelCallStarted { .. }
             | Fact::ModelAttemptStarted { .. }
@@ -74,13 +98,11 @@ impl<'a> Change<'a> {
             | Fact::ToolAttemptStarted { .. }
             | Fact::ToolAttemptFinished { .. }
             | Fact::ToolCallFinished { .. }
-            | Fact::ConfirmationRequested { .. }
             | Fact::ConfirmationDecided { .. }
             | Fact::RateLimited { .. }
             | Fact::ContextCompacted { .. }
             | Fact::LimitReached { .. }
             | Fact::AnswerChecked { .. }
-            | Fact::HandedOver { .. }
             | Fact::ModelFallback { .. }
             | Fact::CircuitChanged(_)
             | Fact::ToolDefinitionChanged(_)
@@ -89,6 +111,7 @@ impl<'a> Change<'a> {
             | Fact::ProcessStarted { .. }
             | Fact::ProcessStopped { .. }
             | Fact::ConfigReloaded { .. }
+            | Fact::HandoverChanged(_)
             | Fact::SessionsErased { .. } => {}
         }
     }
@@ -118,5 +141,24 @@ impl<'a> Change<'a> {
         row.updated = self.updated;
         row.facts += self.facts;
         row.steps = self.steps.unwrap_or(row.steps + self.replies);
+    }
+}
+
+impl Opened<'_> {
+    /// The record that it opens, in a session of this row.
+    pub(super) fn record(&self, row: &SessionSummary) -> Handover {
+        Handover {
+            id: HandoverId { session: row.id, seq: self.seq },
+            agent: row.agent.clone(),
+            task_type: row.task_type.clone(),
+            principal: Some(row.principal.clone()),
+            cause: self.cause,
+            tool: self.tool.map(str::to_owned),
+            detail: Some(self.detail.into()),
+            opened: self.at,
+            claimed: None,
+            closed: None,
+            erased: false,
+        }
     }
 }

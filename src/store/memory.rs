@@ -2,6 +2,8 @@
 //! nothing left when the process ends. It can be told to fail, so that tests reach what a
 //! full or read-only disk does.
 
+mod desk;
+
 use std::{
     collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -17,6 +19,7 @@ use crate::core::{
     port::{self, SessionFilter, StoreError, StoreErrorKind, Write},
 };
 
+use self::desk::Desk;
 use super::{change::Change, check, error, page_size};
 
 /// Journals in memory.
@@ -33,6 +36,7 @@ struct State {
     leases: HashMap<SessionId, Lease>,
     exported: HashSet<SessionId>,
     keys: HashMap<BlobHash, (BegunOnce, Timestamp)>,
+    desk: Desk,
     failure: Option<StoreErrorKind>,
 }
 
@@ -139,6 +143,9 @@ impl State {
         } else if let Some(row) = change.birth(session) {
             self.sessions.insert(session, row);
         }
+        if let Some(row) = self.sessions.get(&session) {
+            self.desk.take(row, change);
+        }
     }
 
     /// Removes a session that the owner holds; whether there was one.
@@ -152,6 +159,7 @@ impl State {
         self.exported.remove(&session);
         self.keys.retain(|_, (begun, _)| begun.session != session);
         self.streams.remove(&stream);
+        self.desk.erase(session);
         self.sessions.remove(&session).is_some()
     }
 

@@ -5,9 +5,11 @@
 //! what a fact means beyond the list of sessions, which is a fold over the facts.
 
 mod codec;
+mod desk;
 mod erase;
 mod failure;
 mod lease;
+mod notices;
 mod once;
 mod open;
 mod query;
@@ -26,8 +28,10 @@ use rusqlite::Connection;
 use crate::core::{
     BlobHash, Entry, SessionId, StreamId, Timestamp,
     fact::SessionSummary,
+    handover::{Handling, Handover, HandoverAction, HandoverFilter, HandoverId, Handovers, OperatorWord, Unclaimed},
     id::ProcessId,
     lease::{LeaseGrant, Leases},
+    notice::{Hook, Notice, Notices},
     once::BegunOnce,
     port::{self, SessionFilter, StoreError, Write},
 };
@@ -211,6 +215,42 @@ impl Leases for Store {
 
     fn expired(&self, now: Timestamp) -> Result<Vec<SessionId>, StoreError> {
         self.read(|conn| query::expired(conn, now))
+    }
+}
+
+impl Handovers for Store {
+    fn handovers(&self, filter: &HandoverFilter) -> Result<Vec<Handover>, StoreError> {
+        self.read(|conn| desk::handovers(conn, filter))
+    }
+
+    fn handover(&self, id: HandoverId) -> Result<Option<Handover>, StoreError> {
+        self.read(|conn| desk::handover(conn, id))
+    }
+
+    fn handle(&self, id: HandoverId, action: HandoverAction, word: &OperatorWord) -> Result<Handling, StoreError> {
+        self.write(|writer| desk::handle(writer, id, action, word))
+    }
+
+    fn unclaimed(&self) -> Result<Unclaimed, StoreError> {
+        self.read(desk::unclaimed)
+    }
+}
+
+impl Notices for Store {
+    fn due_notices(&self, hooks: &[Hook], now: Timestamp, limit: usize) -> Result<Vec<Notice>, StoreError> {
+        self.read(|conn| notices::due(conn, hooks, now, limit))
+    }
+
+    fn settle_notice(&self, notice: &Notice) -> Result<(), StoreError> {
+        self.write(|writer| notices::settle(writer, notice))
+    }
+
+    fn postpone_notice(&self, notice: &Notice, due: Timestamp) -> Result<(), StoreError> {
+        self.write(|writer| notices::postpone(writer, notice, due))
+    }
+
+    fn forget_notices(&self, hook: Hook, before: Timestamp) -> Result<u64, StoreError> {
+        self.write(|writer| notices::forget(writer, hook, before))
     }
 }
 

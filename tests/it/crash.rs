@@ -3,6 +3,7 @@
 //!
 //! The process that dies is this test binary itself, started again with a plan.
 
+mod desk;
 mod order;
 
 use std::{

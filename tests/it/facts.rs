@@ -8,16 +8,17 @@ use glassbox::{
         circuit::{CircuitCause, CircuitChange, CircuitId, CircuitState},
         fact::{
             AttemptEnd, CallPurpose, CarriedPair, ConfirmationEnd, ConfirmationRequest, CountedBy, Decision,
-            DefinitionChange, EraseCause, FallbackCause, Follows, HandoverCause, JOURNAL_VERSION, Language, Limit,
-            ModelCall, ModelCallEnd, ModelInfo, ModelOutcome, Observation, PromptRef, RateLimit, SessionEnd,
-            SessionStarted, SpanLink, SuspendCause, ToolCallBegin, ToolCallEnd, TraceStart,
+            DefinitionChange, EraseCause, FallbackCause, Follows, HandoverCause, HandoverChange, JOURNAL_VERSION,
+            Language, Limit, ModelCall, ModelCallEnd, ModelInfo, ModelOutcome, Observation, PromptRef, RateLimit,
+            SessionEnd, SessionStarted, SpanLink, SuspendCause, ToolCallBegin, ToolCallEnd, TraceStart,
         },
+        handover::{HandoverId, HandoverStatus},
     },
 };
 use serde_json::json;
 
 /// The number of kinds of fact; [`place`] does not compile without a new one.
-const KINDS: usize = 29;
+const KINDS: usize = 30;
 
 /// How a session of this id, principal and start begins.
 pub(crate) fn session_started(id: SessionId, principal: &str, agent: &str) -> Fact {
@@ -142,7 +143,11 @@ pub(crate) fn samples(id: SessionId) -> Vec<Fact> {
         },
         Fact::AnswerChecked { problems: Sensitive::new(vec!["/сумма: missing".to_owned()]) },
         Fact::LimitReached { limit: Limit::TokenBudget, value: 50_000 },
-        Fact::HandedOver { cause: HandoverCause::UnknownOutcome, detail: "перевод мог уйти".into() },
+        Fact::HandedOver {
+            cause: HandoverCause::UnknownOutcome,
+            detail: "перевод мог уйти".into(),
+            tool: Some("pay".to_owned()),
+        },
         Fact::ModelFallback {
             step: 1,
             from: "scripted".to_owned(),
@@ -171,9 +176,14 @@ pub(crate) fn samples(id: SessionId) -> Vec<Fact> {
                 input_schema: json!({"type": "object"}),
             },
         })),
+        Fact::HandoverChanged(Box::new(HandoverChange {
+            handover: HandoverId { session: id, seq: 12 },
+            to: HandoverStatus::Claimed,
+            by: "оператор".into(),
+        })),
         Fact::SessionsErased { count: 40, cause: EraseCause::Retention },
         Fact::ConfigReloaded { refused: Some("line 3, agents.bank.model: no such model".into()) },
-        Fact::RateLimited { limit: RateLimit::ToolPrincipal, tool: Some("pay".to_owned()), wait_ms: 12_345 },
+        Fact::RateLimited { limit: RateLimit::ToolPrincipal, tool: Some("pay".to_owned()), wait_ms: 12_345, times: 3 },
         circuit_changed("pay", CircuitState::Open, Some(Timestamp::from_nanos(1_771_410_825_000_000_001))),
         session_finished(SessionStatus::BudgetExceeded, Some(EndReason::TokenBudget)),
     ]);
@@ -330,6 +340,7 @@ const fn place(fact: &Fact) -> usize {
         Fact::AnswerChecked { .. } => 26,
         Fact::ToolDefinitionChanged(_) => 27,
         Fact::ConfigReloaded { .. } => 28,
+        Fact::HandoverChanged(_) => 29,
     }
 }
 

@@ -250,7 +250,7 @@ fn line(fact: &Fact) -> String {
         Fact::ConfirmationDecided { end, .. } => {
             format!("confirmation_decided {} by {}", end.decision.label(), end.by.expose())
         }
-        Fact::RateLimited { limit, tool, wait_ms } => {
+        Fact::RateLimited { limit, tool, wait_ms, .. } => {
             format!("rate_limited {} {} {wait_ms}ms", limit.label(), tool.as_deref().unwrap_or("-"))
         }
         Fact::PrimaryChanged { model, down } => format!("primary_changed {model} down={down}"),
@@ -279,6 +279,7 @@ fn line(fact: &Fact) -> String {
         Fact::ToolDefinitionChanged(change) => format!("tool_definition_changed {} {}", change.server, change.tool),
         Fact::ProcessStarted { .. } => "process_started".into(),
         Fact::ProcessStopped { .. } => "process_stopped".into(),
+        Fact::HandoverChanged(_) => "handover_changed".into(),
         Fact::SessionsErased { .. } => "sessions_erased".into(),
         Fact::ConfigReloaded { .. } => "config_reloaded".into(),
     }

@@ -12,7 +12,10 @@ use std::{
 use glassbox::{
     core::{
         SessionStatus, StreamId, Timestamp,
+        fact::HandoverCause,
+        handover::{HandoverFilter, HandoverStatus, Handovers as _},
         lease::{LeaseGrant, Leases},
+        notice::{Hook, Notices as _},
         port::{Blob, SessionFilter, Store as _, StoreError, StoreErrorKind},
     },
     store::sqlite::{Options, Store, Synchronous},
@@ -179,7 +182,7 @@ fn a_newer_file_is_refused_and_left_alone() {
     assert_eq!(
         error.detail,
         format!(
-            "{} has format 4.7, and this version of glassbox reads up to format 4.1: use the newer glassbox",
+            "{} has format 5.7, and this version of glassbox reads up to format 5.1: use the newer glassbox",
             path.display()
         )
     );
@@ -229,14 +232,21 @@ fn a_folder_that_cannot_be_written_is_read_only() {
 
 #[test]
 fn journals_of_older_versions_are_brought_up_and_read() {
-    for version in ["1.1", "2.1", "3.1"] {
+    for version in ["1.1", "2.1", "3.1", "4.1"] {
         let (_folder, path) = folder();
         let old = format!("{}/tests/data/journals/version-{version}.db", env!("CARGO_MANIFEST_DIR"));
         fs::copy(old, &path).expect("a copy");
         let store = Store::open(&path, Options::default()).expect("an older file");
         let filter = SessionFilter { conversation: Some("c-1".into()), ..SessionFilter::default() };
         let of_conversation = store.sessions(&filter).expect("a list").len();
-        assert_eq!(of_conversation, usize::from(version == "3.1"), "{version}");
+        assert_eq!(of_conversation, usize::from(matches!(version, "3.1" | "4.1")), "{version}");
+        let handovers = store.handovers(&HandoverFilter::default()).expect("a list");
+        let told: Vec<_> =
+            handovers.iter().map(|record| (record.status(), record.cause, record.agent.as_str())).collect();
+        let open = (HandoverStatus::Open, HandoverCause::UnknownOutcome, "bank");
+        assert_eq!(told, if version == "4.1" { vec![open] } else { Vec::new() }, "{version}");
+        let due = store.due_notices(&Hook::ALL, Timestamp::from_nanos(u64::MAX / 2), 10);
+        assert_eq!(due, Ok(Vec::new()), "nobody is told of what is long ago");
         read_and_erase(&store, &path);
     }
 }

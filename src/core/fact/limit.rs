@@ -2,6 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::core::{
+    handover::{HandoverId, HandoverStatus},
+    sensitive::Sensitive,
+};
+
 /// The limits that stop a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -54,11 +59,25 @@ pub enum RateLimit {
     ToolSlots,
     /// Sessions that one principal begins in an hour.
     SessionsPerUser,
+    /// Sessions of one principal that run at one time.
+    ConcurrentPerUser,
+    /// Sessions of all that run at one time.
+    MaxSessions,
+    /// Sessions that would slow down those that run: the journal is behind.
+    Overload,
 }
 
 impl RateLimit {
     /// Every limit.
-    pub const ALL: [Self; 4] = [Self::Tool, Self::ToolPrincipal, Self::ToolSlots, Self::SessionsPerUser];
+    pub const ALL: [Self; 7] = [
+        Self::Tool,
+        Self::ToolPrincipal,
+        Self::ToolSlots,
+        Self::SessionsPerUser,
+        Self::ConcurrentPerUser,
+        Self::MaxSessions,
+        Self::Overload,
+    ];
 
     /// The word that users see.
     pub const fn label(self) -> &'static str {
@@ -67,6 +86,9 @@ impl RateLimit {
             Self::ToolPrincipal => "tool_principal",
             Self::ToolSlots => "tool_slots",
             Self::SessionsPerUser => "sessions_per_user",
+            Self::ConcurrentPerUser => "concurrent_sessions_per_user",
+            Self::MaxSessions => "max_sessions",
+            Self::Overload => "overload",
         }
     }
 }
@@ -81,7 +103,22 @@ pub enum HandoverCause {
     UnknownOutcome,
 }
 
+/// An operator did something with a hand-over. What was said to it stands in the record alone,
+/// which is erased with its session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HandoverChange {
+    /// Which.
+    pub handover: HandoverId,
+    /// Where it stands now.
+    pub to: HandoverStatus,
+    /// Who did it.
+    pub by: Sensitive<String>,
+}
+
 impl HandoverCause {
+    /// Every cause.
+    pub const ALL: [Self; 2] = [Self::SessionEnded, Self::UnknownOutcome];
+
     /// The word that users see.
     pub const fn label(self) -> &'static str {
         match self {

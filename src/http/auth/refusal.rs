@@ -8,6 +8,7 @@ use axum::{
 };
 
 use super::super::problem::Problem;
+use crate::signal::LoginRefusal;
 
 /// Why a caller is not let in. The phrases hold no quotation mark, for they stand in a header too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +19,17 @@ pub(super) enum Refusal {
     Invalid(&'static str),
     /// Nothing can be said of it now.
     Unavailable(&'static str),
+}
+
+impl Refusal {
+    /// The word that it is counted under.
+    pub(super) const fn reason(self) -> LoginRefusal {
+        match self {
+            Self::Missing => LoginRefusal::Missing,
+            Self::Invalid(_) => LoginRefusal::Invalid,
+            Self::Unavailable(_) => LoginRefusal::Unavailable,
+        }
+    }
 }
 
 impl IntoResponse for Refusal {

@@ -91,7 +91,7 @@ fn write_fact(hash: &KeyedHash, open: Option<&Open<Identity>>, session: SessionI
             line("confirmation_requested").confirmation(*op).with("expires_at", request.expires.to_string())
         }
         Fact::ConfirmationDecided { op, end } => line("confirmation_decided").decided(hash, *op, end),
-        Fact::RateLimited { limit, tool, wait_ms } => {
+        Fact::RateLimited { limit, tool, wait_ms, .. } => {
             line("rate_limited").with("limit", limit.label()).with("tool_name", tool).with("wait_ms", wait_ms)
         }
         Fact::ContextCompacted { calls, pairs, steps, tokens_before, tokens_after, .. } => line("context_compacted")
@@ -116,6 +116,7 @@ fn write_fact(hash: &KeyedHash, open: Option<&Open<Identity>>, session: SessionI
         | Fact::ProcessStarted { .. }
         | Fact::ProcessStopped { .. }
         | Fact::ConfigReloaded { .. }
+        | Fact::HandoverChanged(_)
         | Fact::SessionsErased { .. } => return None,
     };
     Some(line.close())

@@ -80,7 +80,7 @@ fn eventful() -> Journal {
     journal.after(Duration::from_millis(342)).tool_finished(good, ToolOutcome::Ok, Some(true), 2);
     journal.tool_finished(invented, ToolOutcome::UnknownTool, None, 0);
     journal.push(Fact::CancelRequested { by: "C-001".into() });
-    journal.push(Fact::RateLimited { limit: RateLimit::Tool, tool: Some("search".into()), wait_ms: 12_000 });
+    journal.push(Fact::RateLimited { limit: RateLimit::Tool, tool: Some("search".into()), wait_ms: 12_000, times: 1 });
     let calls = vec!["call_1_1".to_owned()];
     journal.push(Fact::ContextCompacted {
         calls,
@@ -93,7 +93,7 @@ fn eventful() -> Journal {
     journal.push(Fact::AnswerChecked { problems: Sensitive::new(vec!["/phone: +7 701 123 45 67".into()]) });
     journal.push(Fact::LimitReached { limit: Limit::RepeatedFailure, value: 3 });
     let detail = "call Ivan at +7 701 123 45 67".into();
-    journal.push(Fact::HandedOver { cause: HandoverCause::SessionEnded, detail });
+    journal.push(Fact::HandedOver { cause: HandoverCause::SessionEnded, detail, tool: None });
     let end = session_end(SessionStatus::Error, Some(EndReason::RepeatedFailure));
     journal.after(Duration::from_millis(58)).push(Fact::SessionFinished(Box::new(end)));
     journal

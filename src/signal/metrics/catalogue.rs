@@ -108,6 +108,14 @@ families! {
         "Definitions of tools of an MCP server that were seen for the first time or changed, by what became of them.";
     CONFIRMATIONS_PENDING = "glassbox_confirmations_pending", Kind::Gauge, [], "calls",
         "Tool calls that wait for a person, as far as this process has seen them.";
+    CONFIRMATION_OLDEST = "glassbox_confirmation_oldest_seconds", Kind::Gauge, [], "seconds",
+        "How long the oldest tool call that waits for a person has waited; 0 where none does.";
+    HANDOVERS_OPEN = "glassbox_handovers_open", Kind::Gauge, [], "hand-overs",
+        "Hand-overs in the store that no operator has claimed or closed.";
+    HANDOVER_OLDEST = "glassbox_handover_oldest_seconds", Kind::Gauge, [], "seconds",
+        "How long the oldest hand-over that no operator has claimed has waited; 0 where there is none.";
+    WEBHOOKS = "glassbox_webhooks_total", Kind::Counter, ["hook", "outcome"], "notices",
+        "Notices to webhooks: delivered, failed attempts, given up after a day, or obsolete before they were told.";
     MODEL_CALLS = "glassbox_model_calls_total", Kind::Counter, ["model", "outcome"], "calls",
         "Model calls that ended, by the model asked last and the outcome.";
     MODEL_AUTH = "glassbox_model_auth_failures_total", Kind::Counter, ["model"], "attempts",
@@ -130,6 +138,8 @@ families! {
         "Moves of a circuit breaker, an operator's switches and what a restart took over included, by the new state.";
     RATE_LIMITED = "glassbox_rate_limited_total", Kind::Counter, ["limit"], "refusals",
         "What a rate limit of ours refused.";
+    LOGINS_REFUSED = "glassbox_logins_refused_total", Kind::Counter, ["reason"], "requests",
+        "Requests that were not let in for their login.";
     GEN_AI_OPERATION = "gen_ai_client_operation_duration_seconds", Kind::Histogram(GEN_AI_DURATION),
         ["gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model", "error_type"], "seconds",
         "GenAI operation duration: model calls that made an attempt, retries included; lost calls are left out.";

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use prometheus::{IntCounter, Registry};
 
-use super::{MetricLabels, catalogue as c, series::counters};
+use super::{MetricLabels, catalogue as c, make::counters};
 use crate::core::fact::{DefinitionChange, DefinitionVerdict};
 
 /// Of each configured server, a counter for each verdict.

@@ -2,11 +2,15 @@
 
 use std::fmt::Write as _;
 
-use super::catalogue::{Family, Kind};
+use super::{
+    LoginRefusal, Told,
+    catalogue::{Family, Kind},
+};
 use crate::core::{
     FaultKind, SessionStatus, ToolOutcome,
     circuit::{CircuitKind, CircuitState},
     fact::{DefinitionVerdict, FallbackCause, Limit, ModelOutcome, RateLimit},
+    notice::Hook,
 };
 
 const HEAD: &str = "# Metrics
@@ -17,8 +21,9 @@ Counters count what this process published: nothing is replayed after a restart.
 Every series of a declared agent, task type, model, tool and sink is there from the start, at zero.
 Label values come from configuration or from the closed sets below, never from what a model or a person wrote.
 A tool, agent, task type or model that the configuration does not know is `unknown`.
-The `glassbox_journal_*` and `glassbox_telemetry_*` families tell of the signals' own health; all others are counted
-from the facts of the journal.
+The `glassbox_journal_*` and `glassbox_telemetry_*` families tell of the signals' own health, `glassbox_handovers_open` and
+the ages of what waits for a person are worked out when they are scraped, webhooks and logins are counted where they
+happen; all others are counted from the facts of the journal.
 
 `GET /metrics` answers in the text format of Prometheus, or, where `Accept` asks for
 `application/openmetrics-text`, as OpenMetrics 1.0; the samples are the same, and `le` is spelled alike in both.
@@ -65,6 +70,9 @@ fn closed_sets() -> Vec<(&'static str, Vec<&'static str>)> {
         ("reason", faults.to_vec()),
         ("limit", Limit::ALL.map(Limit::label).to_vec()),
         ("limit of rates", RateLimit::ALL.map(RateLimit::label).to_vec()),
+        ("hook", Hook::ALL.map(Hook::label).to_vec()),
+        ("outcome of webhooks", Told::ALL.map(Told::label).to_vec()),
+        ("reason of logins", LoginRefusal::ALL.map(LoginRefusal::label).to_vec()),
         ("kind of circuits", CircuitKind::ALL.map(CircuitKind::label).to_vec()),
         ("state, to", CircuitState::ALL.map(CircuitState::label).to_vec()),
         ("kind of errors", super::series::STORE_ERRORS.map(crate::core::port::StoreErrorKind::label).to_vec()),

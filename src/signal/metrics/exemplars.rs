@@ -20,7 +20,7 @@ use prometheus::{
 
 use super::{
     catalogue::{Family, Kind},
-    series,
+    make,
 };
 use crate::{
     core::{
@@ -120,7 +120,7 @@ impl Timing {
 impl Timings {
     /// Makes a family of histograms whose buckets may have exemplars.
     pub(super) fn register(registry: &Registry, family: &Family) -> Result<Self, prometheus::Error> {
-        let histograms = series::histograms(registry, family)?;
+        let histograms = make::histograms(registry, family)?;
         Ok(Self { family: *family, histograms, last: Mutex::default() })
     }
 

@@ -15,7 +15,7 @@ use prometheus::{IntCounterVec, IntGauge, IntGaugeVec, Registry};
 
 use super::{
     catalogue as c,
-    series::{counters, gauges},
+    make::{counters, gauges},
 };
 use crate::{
     core::{

@@ -75,7 +75,7 @@ impl Count<'_> {
                 increment(series.tool(call.and_then(|call| call.tool.as_deref())).attempts.get(&end.outcome));
             }
             Fact::ToolCallFinished { op, end } => self.tool_call(*op, end),
-            Fact::RateLimited { limit, .. } => series.rate_limited(*limit),
+            Fact::RateLimited { limit, times, .. } => series.rate_limited(*limit, *times),
             Fact::CircuitChanged(change) => {
                 series.circuit(change);
                 series.fallbacks.circuit(change);
@@ -100,6 +100,7 @@ impl Count<'_> {
             | Fact::ContextCompacted { .. }
             | Fact::AnswerChecked { .. }
             | Fact::HandedOver { .. }
+            | Fact::HandoverChanged(_)
             | Fact::ModelChecked { .. }
             | Fact::ProcessStopped { .. } => {}
         }

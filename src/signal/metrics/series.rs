@@ -9,16 +9,15 @@ use std::{
 };
 
 use prometheus::{
-    Counter, CounterVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec,
-    Opts, Registry,
+    Counter, CounterVec, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry,
 };
 
 use super::{
-    MetricLabels,
-    catalogue::{self as c, Family, Kind},
+    MetricLabels, catalogue as c,
     definitions::Definitions,
     exemplars::{Timing, Timings},
     fallbacks::Fallbacks,
+    make::{amounts, counters, gauge, gauges, histograms},
 };
 use crate::{
     core::{
@@ -263,8 +262,8 @@ impl Series {
         }
     }
 
-    pub(super) fn rate_limited(&self, limit: RateLimit) {
-        self.families.rate_limited.with_label_values(&[limit.label()]).inc();
+    pub(super) fn rate_limited(&self, limit: RateLimit, times: u64) {
+        self.families.rate_limited.with_label_values(&[limit.label()]).inc_by(times);
     }
 
     pub(super) fn limit(&self, limit: Limit) {
@@ -358,49 +357,5 @@ impl Families {
             input: self.usage.with_label_values(&[CHAT, provider, request_model, "input"]),
             output: self.usage.with_label_values(&[CHAT, provider, request_model, "output"]),
         }
-    }
-}
-
-/// Makes a family of counters.
-pub(super) fn counters(registry: &Registry, family: &Family) -> Result<IntCounterVec, prometheus::Error> {
-    let made = IntCounterVec::new(Opts::new(family.name, family.meaning), family.labels)?;
-    registry.register(Box::new(made.clone()))?;
-    Ok(made)
-}
-
-/// Makes a family of counters that count in fractions.
-fn amounts(registry: &Registry, family: &Family) -> Result<CounterVec, prometheus::Error> {
-    let made = CounterVec::new(Opts::new(family.name, family.meaning), family.labels)?;
-    registry.register(Box::new(made.clone()))?;
-    Ok(made)
-}
-
-/// Makes a family of histograms.
-pub(super) fn histograms(registry: &Registry, family: &Family) -> Result<HistogramVec, prometheus::Error> {
-    let made = HistogramVec::new(histogram_opts(family), family.labels)?;
-    registry.register(Box::new(made.clone()))?;
-    Ok(made)
-}
-
-/// Makes a family of gauges.
-pub(super) fn gauges(registry: &Registry, family: &Family) -> Result<IntGaugeVec, prometheus::Error> {
-    let made = IntGaugeVec::new(Opts::new(family.name, family.meaning), family.labels)?;
-    registry.register(Box::new(made.clone()))?;
-    Ok(made)
-}
-
-/// Makes a gauge without labels.
-pub(super) fn gauge(registry: &Registry, family: &Family) -> Result<IntGauge, prometheus::Error> {
-    let made = IntGauge::new(family.name, family.meaning)?;
-    registry.register(Box::new(made.clone()))?;
-    Ok(made)
-}
-
-/// The bounds of the catalogue.
-fn histogram_opts(family: &Family) -> HistogramOpts {
-    let opts = HistogramOpts::new(family.name, family.meaning);
-    match family.kind {
-        Kind::Histogram(bounds) => opts.buckets(bounds.to_vec()),
-        Kind::Counter | Kind::Gauge => opts,
     }
 }

@@ -102,7 +102,7 @@ fn circuits_and_rate_limits_count_their_facts() {
         journal.push(circuit("search", to));
         journal.push(circuit("no longer configured", to));
     }
-    journal.push(Fact::RateLimited { limit: RateLimit::Tool, tool: Some("pay".into()), wait_ms: 1 });
+    journal.push(Fact::RateLimited { limit: RateLimit::Tool, tool: Some("pay".into()), wait_ms: 1, times: 1 });
     publish(&metrics, &journal.entries);
     let expected = [
         (r#"glassbox_circuit_state{kind="tool",name="search",state="closed"}"#, 0.0),

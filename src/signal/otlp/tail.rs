@@ -94,6 +94,7 @@ pub(in crate::signal) const fn is_notable(fact: &Fact) -> bool {
         | Fact::ProcessStarted { .. }
         | Fact::ProcessStopped { .. }
         | Fact::ConfigReloaded { .. }
+        | Fact::HandoverChanged(_)
         | Fact::SessionsErased { .. } => false,
     }
 }

@@ -373,7 +373,7 @@ fn what_happens_to_the_session_is_an_event_of_its_root() {
         Fact::SessionResumed { process: "proc".into() },
         Fact::CancelRequested { by: "C-001".into() },
         Fact::LimitReached { limit: Limit::TokenBudget, value: 50_000 },
-        Fact::HandedOver { cause: HandoverCause::SessionEnded, detail: "secret".into() },
+        Fact::HandedOver { cause: HandoverCause::SessionEnded, detail: "secret".into(), tool: None },
         finished(SessionStatus::BudgetExceeded, Some(EndReason::TokenBudget)),
     ];
     let root = fold(facts).remove(0);

@@ -14,7 +14,7 @@ use crate::{
     store::error,
 };
 
-use super::{failure::Failure, writer::Writer};
+use super::{desk, failure::Failure, writer::Writer};
 
 /// Removes the sessions that the owner holds; gives how many there were.
 pub(super) fn erase(writer: &mut Writer, owner: ProcessId, sessions: &[SessionId]) -> Result<u64, Failure> {
@@ -48,6 +48,7 @@ fn erase_one(writer: &Writer, owner: &str, session: &str) -> Result<u64, Failure
     writer.run("DELETE FROM fact WHERE stream = ?1", [session])?;
     writer.run("DELETE FROM lease WHERE session = ?1", [session])?;
     writer.run("DELETE FROM idempotency WHERE session = ?1", [session])?;
+    desk::erase(writer, session)?;
     Ok(writer.run("DELETE FROM session WHERE id = ?1", [session])? as u64)
 }
 

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::store::error;
 
-/// Statements that a connection keeps prepared; there are about thirty, and sixteen lists.
+/// Statements that a connection keeps prepared; there are about forty, and sixteen lists.
 const PREPARED: usize = 64;
 
 /// Bytes that the log file keeps after a burst.

@@ -20,7 +20,7 @@ use crate::store::error;
 const APPLICATION_ID: i64 = 0x676c_6278;
 
 /// What makes a file of version n out of one of version n - 1, from 1. Never edited, only added to.
-const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3, VERSION_4];
+const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5];
 
 const VERSION_1: &str = "
 CREATE TABLE meta (
@@ -126,6 +126,53 @@ UPDATE session SET conversation = (
     SELECT CASE WHEN json_valid(body) THEN json_extract(body, '$.session_started.conversation_id') END
     FROM fact WHERE fact.stream = session.id AND fact.seq = 0);
 CREATE INDEX session_by_conversation ON session (conversation, started, id) WHERE conversation IS NOT NULL;
+";
+
+const VERSION_5: &str = "
+-- Records that a person has to look at something. They outlive their session, without its texts.
+CREATE TABLE handover (
+    session TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    agent TEXT NOT NULL,
+    task_type TEXT NOT NULL,
+    principal TEXT,
+    cause TEXT NOT NULL,
+    tool TEXT,
+    detail TEXT,
+    opened INTEGER NOT NULL,
+    status TEXT NOT NULL,
+    claimed_by TEXT,
+    claimed_at INTEGER,
+    claim_comment TEXT,
+    closed_by TEXT,
+    closed_at INTEGER,
+    close_comment TEXT,
+    erased INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (session, seq)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX handover_by_age ON handover (opened, session, seq);
+CREATE INDEX handover_by_status ON handover (status, opened, session, seq);
+
+-- Those of the facts so far are open: nobody could close them.
+INSERT INTO handover (session, seq, agent, task_type, principal, cause, tool, detail, opened, status)
+SELECT fact.stream, fact.seq, session.agent, session.task_type, session.principal,
+    json_extract(fact.body, '$.handed_over.cause'), json_extract(fact.body, '$.handed_over.tool'),
+    json_extract(fact.body, '$.handed_over.detail'), fact.at, 'open'
+FROM fact JOIN session ON session.id = fact.stream
+WHERE fact.name = 'handed_over' AND json_valid(fact.body);
+
+-- What is still to be told outside, written with the fact that it is about.
+CREATE TABLE notice (
+    hook TEXT NOT NULL,
+    session TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    attempts INTEGER NOT NULL,
+    due INTEGER NOT NULL,
+    PRIMARY KEY (hook, session, seq)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX notice_by_due ON notice (hook, due);
+CREATE INDEX notice_by_session ON notice (session);
 ";
 
 /// The versions that a file carries.

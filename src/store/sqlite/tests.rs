@@ -33,7 +33,11 @@ fn short(stream: StreamId, seq: u64) -> Write {
 
 /// A fact of some two hundred kilobytes.
 fn long(stream: StreamId, seq: u64) -> Write {
-    write(stream, seq, Fact::HandedOver { cause: HandoverCause::SessionEnded, detail: "x".repeat(200_000).into() })
+    write(
+        stream,
+        seq,
+        Fact::HandedOver { cause: HandoverCause::SessionEnded, detail: "x".repeat(200_000).into(), tool: None },
+    )
 }
 
 fn pages(store: &Store) -> i64 {

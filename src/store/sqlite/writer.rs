@@ -14,7 +14,7 @@ use crate::{
     store::{change::Change, check},
 };
 
-use super::{codec, failure::Failure, once};
+use super::{codec, desk, failure::Failure, notices, once};
 
 /// Bytes that the probe writes: more than a usual append needs.
 const PROBE_BYTES: i64 = 64 * 1024;
@@ -175,9 +175,24 @@ impl Writer {
         }
         drop(statement);
         match write.stream.session() {
-            Some(session) => self.list(session, stream, &Change::of(&write.entries)),
+            Some(session) => {
+                let change = Change::of(&write.entries);
+                self.list(session, stream, &change)?;
+                self.hand_on(stream, &change)
+            }
             None => Ok(()),
         }
+    }
+
+    /// Keeps the lists of hand-overs and notices.
+    fn hand_on(&self, id: &str, change: &Change<'_>) -> Result<(), Failure> {
+        for opened in &change.handovers {
+            desk::open(self, id, opened)?;
+        }
+        for (hook, seq, at) in change.notices.iter().copied() {
+            notices::add(self, hook, id, seq, at)?;
+        }
+        Ok(())
     }
 
     /// Keeps the list of sessions.

@@ -28,6 +28,8 @@ const TABLE: &[(&str, &str, &str, &str, [u16; 5])] = &[
     ("GET", "/v1/tools", "", "", [401, 200, 200, 200, 200]),
     ("GET", "/openapi.json", "", "", [401, 200, 200, 200, 200]),
     ("GET", "/v1/confirmations", "", "", [401, 200, 200, 200, 200]),
+    ("GET", "/v1/handovers", "", "", [401, 403, 403, 403, 200]),
+    ("POST", "/v1/handovers/{id}", "", r#"{"action": "claim"}"#, [401, 403, 403, 403, 404]),
     ("GET", "/v1/principals/{id}/export", "", "", [401, 200, 403, 403, 200]),
     ("GET", "/v1/circuits", "", "", [401, 200, 200, 200, 200]),
     ("POST", "/v1/circuits/{kind}/{name}", "", r#"{"action": "reset"}"#, [401, 403, 403, 403, 200]),
@@ -45,7 +47,12 @@ fn every_route_answers_each_caller_as_the_table_says() {
     let server = home.serve();
     for (method, route, query, body, expected) in TABLE {
         let path = |session: &str| {
-            let id = if route.starts_with("/v1/principals") { "C-001" } else { session };
+            let id = match *route {
+                route if route.starts_with("/v1/principals") => "C-001",
+                // One that is not there.
+                route if route.starts_with("/v1/handovers") => "hand_00112233445566778899aabbccddeeff_1",
+                _ => session,
+            };
             let path = route.replace("{id}", id).replace("{call_id}", "call_1_1");
             format!("{}{query}", path.replace("{kind}", "tool").replace("{name}", "txn_sum"))
         };
