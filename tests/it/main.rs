@@ -5,6 +5,7 @@
 
 mod alerting;
 mod alerts;
+mod audit;
 mod auth;
 mod check_models;
 mod check_tools;
@@ -28,9 +29,11 @@ mod faults;
 mod feed;
 mod fuzz;
 mod idempotency;
+mod inject;
 mod journal_trouble;
 mod kinds;
 mod live_answer;
+mod load;
 mod mcp;
 mod mcp_schemas;
 mod models;
