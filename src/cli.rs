@@ -9,6 +9,7 @@ mod confirm;
 mod handover;
 mod live_text;
 mod live_view;
+mod load;
 mod output;
 mod remote;
 mod run;
@@ -41,6 +42,8 @@ pub mod exit {
     pub const NOT_DONE: u8 = 3;
     /// The session is suspended and can go on.
     pub const SUSPENDED: u8 = 4;
+    /// A load run is beyond one of its conditions.
+    pub const BEYOND: u8 = 5;
     /// The command line or the configuration is wrong.
     pub const USAGE: u8 = 64;
 }
@@ -80,6 +83,8 @@ enum Command {
     /// Make keys for callers of the HTTP API.
     #[command(subcommand)]
     Auth(auth::Command),
+    /// Put a service under load.
+    Load(Box<load::Options>),
     /// Look at sessions, here or of a server that runs.
     Session(session::Options),
     /// Look at what is handed over to people, and work on it.
@@ -158,6 +163,7 @@ fn run_command(cli: Cli) -> anyhow::Result<u8> {
         Command::Serve(options) => block_on(serve::run(cli.global, options)),
         Command::Check(options) => check::run(cli.global, options),
         Command::Auth(command) => auth::run(&cli.global, &command),
+        Command::Load(options) => block_on(load::run(cli.global, *options)),
         Command::Session(options) => session::run(cli.global, options),
         Command::Handover(command) => handover::run(cli.global, command),
     }

@@ -13,6 +13,7 @@ mod alternatives;
 mod auth;
 mod effective;
 mod env;
+mod inject;
 mod mcp;
 mod models;
 mod otel;
@@ -54,6 +55,7 @@ pub use self::{
     service::{Privacy, Retention, Server, ShedAbove, Store, Synchronous},
     telemetry::{Events, Otlp, Protocol, Sampling, Telemetry},
     tools::{Builtin, Declared, Kind, Means, Tool},
+    units::parse_duration,
     webhooks::Webhook,
 };
 
@@ -165,6 +167,13 @@ impl Config {
         names.next().filter(|_| names.next().is_none()).map(String::as_str)
     }
 
+    /// Models and tools that are slow or fail on purpose, one phrase each.
+    pub fn injections(&self) -> Vec<String> {
+        let models = self.models.iter().filter(|(_, model)| model.inject.is_some()).map(|(name, _)| ("models", name));
+        let tools = self.tools.iter().filter(|(_, tool)| tool.inject.is_some()).map(|(name, _)| ("tools", name));
+        models.chain(tools).map(|(kind, name)| format!("{kind}.{name}.inject: is slow or fails on purpose")).collect()
+    }
+
     /// What is allowed but rarely meant, one phrase each, for `check`.
     pub fn hints(&self) -> Vec<String> {
         let mut hints = Vec::new();
@@ -195,6 +204,7 @@ impl Config {
             let url = model.provider.access().map_or("", |access| &access.base_url);
             hints.push(format!("models.{name}.base_url: {url} sends the key in the clear; use https"));
         }
+        hints.extend(self.injections());
         for name in self.models.keys().filter(|name| !self.agents.values().any(|agent| agent.model == **name)) {
             hints.push(format!("models.{name}: no agent uses it"));
         }
@@ -366,7 +376,7 @@ mod tests {
         all.auth.default_principal.attributes.clear();
         all.auth.login = None;
         all.models.retain(|name, _| name == "bank");
-        all.models.values_mut().for_each(|model| model.prices = None);
+        all.models.values_mut().for_each(|model| (model.prices, model.inject) = (None, None));
         all.mcp_servers.clear();
         for agent in all.agents.values_mut() {
             (agent.prompt_version, agent.fallback, agent.output_schema) = (None, None, None);
@@ -375,7 +385,7 @@ mod tests {
         all.tools.retain(|name, _| plain.tools.contains_key(name));
         for tool in all.tools.values_mut() {
             (tool.circuit, tool.max_concurrent) = (None, None);
-            (tool.fallback_tool, tool.cache) = (None, None);
+            (tool.fallback_tool, tool.cache, tool.inject) = (None, None, None);
             if matches!(tool.kind, Kind::Builtin(_)) {
                 tool.description = None;
             }

@@ -10,7 +10,7 @@
 //! - `policy`: one function, one order, around every attempt
 //! - `model`, `tool`, `store`, `signal`: the ports' implementations
 //! - `session`: the driver
-//! - `config`, `runtime`, `http`, `cli`: surfaces
+//! - `config`, `runtime`, `http`, `load`, `cli`: surfaces
 //!
 //! ARCHITECTURE.md says why.
 
@@ -19,6 +19,7 @@ pub mod config;
 pub mod core;
 pub mod http;
 pub mod journal;
+pub mod load;
 pub mod machine;
 pub mod model;
 pub mod policy;

@@ -8,6 +8,7 @@ mod draft;
 mod exchange;
 mod history;
 pub mod http;
+mod injected;
 pub mod openai;
 pub mod react;
 pub mod scripted;
@@ -17,6 +18,7 @@ mod tokens;
 
 pub use anthropic::Anthropic;
 pub use http::{Access, Client};
+pub use injected::Injected;
 pub use openai::OpenAi;
 pub use react::React;
 pub use scripted::Scripted;

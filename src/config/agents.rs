@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     core::{
-        Limits, Money, Prices,
+        Injection, Limits, Money, Prices,
         fact::{CountedBy, Language, ModelInfo},
     },
     model::{Access, StructuredOutput, openai::MaxTokensKey, react::ToolCalling},
@@ -66,6 +66,8 @@ pub struct Model {
     pub tool_calling: ToolCalling,
     /// How it is told the form of its answer.
     pub structured_output: StructuredOutput,
+    /// Where there is one, it is slow or fails on purpose.
+    pub inject: Option<Injection>,
 }
 
 /// Who answers for a model.

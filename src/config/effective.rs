@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use super::{
     Config,
     agents::{Agent, Model, Provider, Script},
+    inject,
     resilience::{CircuitBreaker, Exception, RateLimits, RetryPolicy},
     service::{Privacy, Retention, Server, Store},
     telemetry::{Events, Telemetry},
@@ -138,6 +139,7 @@ fn model(model: &Model) -> Value {
         })),
         "tool_calling": access.map(|_| model.tool_calling.label()),
         "structured_output": access.map(|_| model.structured_output.label()),
+        "inject": inject::effective(model.inject),
     })
 }
 

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::{
     agents::{Model, Provider, Script},
-    otel,
+    inject, otel,
     reader::Section,
     scalar::{self, Read},
     secret::Vault,
@@ -75,6 +75,8 @@ fn read_model(section: &Section<'_>, name: &str, vault: Vault<'_>) -> Model {
         timeout: section.get("timeout", scalar::duration(shortest, longest)).unwrap_or(Duration::from_secs(60)),
         tool_calling: section.get("tool_calling", scalar::word(&ToolCalling::ALL)).unwrap_or(ToolCalling::Native),
         structured_output,
+        // What providers answer most often when there is too much to do.
+        inject: inject::read(section, 429),
     }
 }
 

@@ -19,14 +19,14 @@ use serde_json::Value;
 
 use super::{
     agents::label_name,
-    auth,
+    auth, inject,
     reader::Section,
     scalar::{self, Read},
     secret::Vault,
 };
 use crate::{
     core::{
-        Effect,
+        Effect, Injection,
         spec::{ArgumentRule, CacheRule, Confirm, DEFAULT_CONFIRM_EXPIRES, DEFAULT_TOOL_TIMEOUT},
     },
     tool::{self, Overrides},
@@ -66,6 +66,8 @@ pub struct Tool {
     pub fallback_tool: Option<String>,
     /// Where there is one, results are kept and given again.
     pub cache: Option<CacheRule>,
+    /// Where there is one, it is slow or fails on purpose.
+    pub inject: Option<Injection>,
 }
 
 /// What is behind a tool.
@@ -195,6 +197,7 @@ fn read_tool(section: &Section<'_>, vault: Vault<'_>) -> Tool {
         max_concurrent: rules.max_concurrent,
         fallback_tool: rules.fallback_tool,
         cache: rules.cache,
+        inject: inject::read(section, 503),
         kind,
     };
     declared::check(section, &tool);

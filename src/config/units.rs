@@ -7,8 +7,11 @@ use std::time::Duration;
 const DURATIONS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 const SIZES: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 
-/// Reads a duration. Errors: what would be right, without what was there.
-pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
+/// Reads a duration such as `500ms`, `15s` or `10m`.
+///
+/// # Errors
+/// What would be right, without what was there.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let right = "must be a duration such as 500ms, 15s or 10m";
     let (number, unit) = split(text).ok_or(right)?;
     if unit.is_empty() {

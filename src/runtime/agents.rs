@@ -164,7 +164,7 @@ fn build_model(
     let counting = Counting::of(config.count_tokens, &info.request_model);
     let wrong = |wrong| Error::Http { model: name.to_owned(), wrong };
     let model: Arc<dyn Model> = match &config.provider {
-        config::Provider::Scripted(script) => return Ok(Arc::new(build_scripted(name, info, script)?)),
+        config::Provider::Scripted(script) => Arc::new(build_scripted(name, info, script)?),
         config::Provider::Anthropic(access) => {
             Arc::new(Anthropic::new(info, access, shared(client).map_err(wrong)?).map_err(wrong)?.counting(counting))
         }
@@ -172,10 +172,14 @@ fn build_model(
             Arc::new(OpenAi::new(info, access, *key, shared(client).map_err(wrong)?).map_err(wrong)?.counting(counting))
         }
     };
-    Ok(match (config.tool_calling, config.structured_output) {
-        (ToolCalling::React, _) => Arc::new(React::new(model)),
-        (ToolCalling::Native, StructuredOutput::Prompt) => Arc::new(Prompted::new(model)),
-        (ToolCalling::Native, StructuredOutput::Native) => model,
+    let model: Arc<dyn Model> = match (&config.provider, config.tool_calling, config.structured_output) {
+        (config::Provider::Scripted(_), ..) | (_, ToolCalling::Native, StructuredOutput::Native) => model,
+        (_, ToolCalling::React, _) => Arc::new(React::new(model)),
+        (_, ToolCalling::Native, StructuredOutput::Prompt) => Arc::new(Prompted::new(model)),
+    };
+    Ok(match config.inject {
+        Some(rule) => Arc::new(model::Injected::new(model, rule)),
+        None => model,
     })
 }
 

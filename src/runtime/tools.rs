@@ -103,10 +103,14 @@ pub(super) fn fixed(config: &Config, setup: &Setup) -> Result<Vec<Registration>,
 impl Builder<'_> {
     fn build(&mut self, name: &str, config: &config::Tool) -> Result<Arc<dyn Tool>, Error> {
         let overrides = overrides(name, config);
-        Ok(match &config.kind {
+        let tool: Arc<dyn Tool> = match &config.kind {
             Kind::Builtin(Builtin::TxnSum) => Arc::new(self.bank.txn_sum(overrides)),
             Kind::Builtin(Builtin::CardBlock) => Arc::new(self.bank.card_block(overrides)),
             Kind::Declared(declared) => self.declared(name, declared, overrides)?,
+        };
+        Ok(match config.inject {
+            Some(rule) => Arc::new(tool::Injected::new(tool, rule)),
+            None => tool,
         })
     }
 

@@ -5,6 +5,7 @@
 
 mod alerting;
 mod alerts;
+mod audit;
 mod auth;
 mod check_models;
 mod check_tools;
@@ -30,10 +31,12 @@ mod feed;
 mod fuzz;
 mod handovers;
 mod idempotency;
+mod inject;
 mod jaeger;
 mod journal_trouble;
 mod kinds;
 mod live_answer;
+mod load;
 mod mcp;
 mod mcp_schemas;
 mod models;

@@ -4,9 +4,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
-mod count;
-mod evidence;
-mod traces;
+pub mod count;
+pub mod evidence;
+pub mod traces;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

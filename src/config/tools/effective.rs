@@ -8,6 +8,7 @@ use super::{Declared, Kind, Means, Tool, cache, confirm};
 use crate::{
     config::{
         effective::{SECRET, named},
+        inject,
         units::{write_bytes, write_duration},
     },
     core::spec::{ArgumentRule, Confirm},
@@ -43,6 +44,7 @@ pub(in crate::config) fn tool(tool: &Tool) -> Value {
         "max_concurrent": tool.max_concurrent,
         "fallback_tool": tool.fallback_tool,
         "cache": cache::effective(tool.cache),
+        "inject": inject::effective(tool.inject),
     })
 }
 

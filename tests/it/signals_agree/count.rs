@@ -30,13 +30,20 @@ const TOLD_BY_LINES: &[&str] = &[
 /// Families that only the journal knows.
 const TOLD_BY_JOURNAL: &[&str] = &["glassbox_tool_attempts_total", "glassbox_model_auth_failures_total"];
 
+/// What a scrape says of all families that the journal tells of.
+pub fn of_scrape(metrics: &str) -> Counts {
+    let families: Vec<_> = TOLD_BY_LINES.iter().chain(TOLD_BY_JOURNAL).copied().collect();
+    scraped(metrics, &families)
+}
+
 /// Lines, journal and metrics give the same numbers.
 pub fn agree(evidence: &Evidence, models: &RequestModels) {
     let metrics = scraped(&evidence.metrics, TOLD_BY_LINES);
     same(&of_lines(&evidence.lines, models), &metrics, "lines");
-    let families: Vec<_> = TOLD_BY_LINES.iter().chain(TOLD_BY_JOURNAL).copied().collect();
-    let metrics = scraped(&evidence.metrics, &families);
-    same(&of_journal(&evidence.journal, models), &metrics, "journal");
+    let metrics = of_scrape(&evidence.metrics);
+    let (journal, all_ended) = of_journal(&evidence.journal, models);
+    assert!(all_ended, "what was begun has its end");
+    same(&journal, &metrics, "journal");
     costs_agree(evidence);
     let facts = format!("glassbox_journal_facts_total {}", evidence.journal.len());
     assert!(evidence.metrics.lines().any(|line| line == facts), "{facts} is not what the metrics say");
@@ -175,7 +182,8 @@ struct Open<'a> {
     last: Option<&'a str>,
 }
 
-fn of_journal(journal: &[Row], models: &RequestModels) -> Counts {
+/// The series that the journal tells of, and whether each call in it has its end.
+pub fn of_journal<'a>(journal: impl IntoIterator<Item = &'a Row>, models: &RequestModels) -> (Counts, bool) {
     let mut counts = Counts::new();
     let mut who: HashMap<&str, (&str, &str)> = HashMap::new();
     let mut asked: HashMap<&str, &str> = HashMap::new();
@@ -244,6 +252,5 @@ fn of_journal(journal: &[Row], models: &RequestModels) -> Counts {
             _ => {}
         }
     }
-    assert!(open.is_empty(), "what was begun has its end");
-    counts
+    (counts, open.is_empty())
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::evidence::{Evidence, Row, Seen, number, text};
 
 /// Which line tells of which fact; the retries are lines of their own sort.
-const TOLD: &[(&str, &str)] = &[
+pub const TOLD: &[(&str, &str)] = &[
     ("session_started", "agent_session_started"),
     ("model_call_finished", "model_called"),
     ("tool_call_finished", "tool_called"),

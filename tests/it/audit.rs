@@ -1,0 +1,296 @@
+//! The whole stack after a bad day: a load run with faults, a kill in the middle of it, a restart.
+//! Journal, event lines, raw Prometheus counters of each process life and the spans at a collector
+//! are held against each other, session by session, and every difference is accounted for.
+//!
+//! Metrics of a life that was killed end with its last scrape. What it counted after that is gone,
+//! and so is what was committed and not yet published. How much that may be is known exactly, for
+//! each series: the journal is read just before and just after that scrape, and after the kill.
+//! Event lines are written behind the commit: of each journal the last few may be missing that the
+//! killed process had kept and not yet written, and no others.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    fmt::Write as _,
+    fs,
+    net::SocketAddr,
+    path::Path,
+};
+
+use serde_json::Value;
+
+use crate::{
+    collector::{Collector, Manner},
+    process::{Answer, Home, Running, Server},
+    signals_agree::{
+        count::{RequestModels, of_journal, of_scrape},
+        evidence::{self, Counts, Evidence, Row, Seen},
+        traces,
+    },
+};
+
+/// How much there is of it: sessions a second and seconds.
+struct Size {
+    rate: &'static str,
+    duration: &'static str,
+    /// Sessions that have ended before the last scrape of the first life, and before the kill.
+    scraped: u64,
+    killed: u64,
+}
+
+const SMALL: Size = Size { rate: "20", duration: "4s", scraped: 20, killed: 40 };
+const FULL: Size = Size { rate: "50", duration: "30s", scraped: 500, killed: 600 };
+
+/// How many facts each stream holds: since they have no gaps, which ones.
+type Places = BTreeMap<String, u64>;
+
+/// What the test saw of the life that was killed.
+struct FirstLife {
+    /// The journal before its last scrape, all of which that scrape counts.
+    before: Places,
+    scrape: String,
+    /// The journal after that scrape, beyond which it counts nothing.
+    after: Places,
+    /// The journal that it left behind.
+    left: Places,
+}
+
+fn places(database: &Path) -> Places {
+    let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
+    let conn = rusqlite::Connection::open_with_flags(database, flags).unwrap();
+    let mut rows = conn.prepare("SELECT stream, count(*) FROM fact GROUP BY stream").unwrap();
+    let read = rows.query_map([], |row| Ok((row.get(0)?, u64::try_from(row.get::<_, i64>(1)?).unwrap())));
+    read.unwrap().map(Result::unwrap).collect()
+}
+
+/// The facts that were there.
+fn within<'a>(journal: &'a [Row], places: &'a Places) -> impl Iterator<Item = &'a Row> {
+    journal.iter().filter(|row| row.seq < places.get(&row.stream).copied().unwrap_or_default())
+}
+
+fn value(metrics: &str, name: &str) -> u64 {
+    let of_family = |line: &&str| line.split(['{', ' ']).next() == Some(name);
+    let values = metrics.lines().filter(of_family).map(|line| line.rsplit(' ').next().unwrap());
+    values.map(|value| value.parse::<u64>().unwrap()).sum()
+}
+
+fn ended(answer: &Answer) -> u64 {
+    value(&answer.body, "glassbox_sessions_total")
+}
+
+fn home(endpoint: &str) -> Home {
+    [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint),
+        ("GLASSBOX__RATE_LIMITS__SESSIONS_PER_USER_PER_HOUR", "unlimited"),
+        ("GLASSBOX__SERVER__LEASE", "2s"),
+        ("GLASSBOX__TELEMETRY__EVENTS", "events.jsonl"),
+        ("GLASSBOX__LLM_RETRY_POLICY__INITIAL_DELAY_MS", "20"),
+        ("GLASSBOX__TOOL_RETRY_POLICY__INITIAL_DELAY_MS", "20"),
+        ("GLASSBOX__MODELS__BANK__INJECT__FAILURES", "0.1"),
+        ("GLASSBOX__MODELS__BANK__INJECT__LATENCY", "150ms"),
+        ("GLASSBOX__TOOLS__TXN_SUM__INJECT__FAILURES", "0.2"),
+        ("GLASSBOX__TOOLS__TXN_SUM__INJECT__LATENCY", "50ms"),
+        ("GLASSBOX__TOOLS__TXN_SUM__INJECT__SEED", "7"),
+    ]
+    .into_iter()
+    .fold(Home::new(), |home, (name, value)| home.variable(name, value))
+}
+
+/// Watches the first life until enough has ended, and kills it.
+fn first_life(server: Server<'_>, database: &Path, size: &Size) -> FirstLife {
+    server.get_until("/metrics", |answer| ended(answer) >= size.scraped);
+    let before = places(database);
+    // A commit that came later says that what was committed before it is published.
+    let committed: u64 = before.values().sum();
+    server.get_until("/metrics", |answer| value(&answer.body, "glassbox_journal_facts_total") > committed);
+    let scrape = server.get("/metrics").body;
+    let after = places(database);
+    server.get_until("/metrics", |answer| ended(answer) >= size.killed);
+    server.process.signal("KILL");
+    let finished = server.process.end();
+    assert_eq!(finished.code, None, "it was killed: {}", finished.err);
+    FirstLife { before, scrape, after, left: places(database) }
+}
+
+/// The second life: it takes up what the first one left and serves the rest of the load. Gives its
+/// counters, and what the load run says.
+fn second_life(home: &Home, address: SocketAddr, left: &Places, load: Running) -> (String, Value) {
+    let server = home.serving(home.start(&["serve", "--listen", &address.to_string()]));
+    let load = load.end();
+    assert_eq!(load.code, Some(0), "{load:?}");
+    for status in ["running", "suspended"] {
+        let path = format!("/v1/sessions?status={status}");
+        server.get_until(&path, |answer| answer.json()["sessions"].as_array().unwrap().is_empty());
+    }
+    let journal = evidence::journal(&home.data().join("glassbox.db"));
+    let finished = |rows: &mut dyn Iterator<Item = &Row>| rows.filter(|row| row.name == "session_finished").count();
+    let own = finished(&mut journal.iter()) - finished(&mut within(&journal, left));
+    // Kept is not yet published; the last end is published after all that was kept before it.
+    let metrics = server.get_until("/metrics", |answer| ended(answer) == own as u64).body;
+    let finished = server.stop();
+    assert_eq!(finished.code, Some(0), "{}", finished.err);
+    (metrics, serde_json::from_str(&load.out).unwrap())
+}
+
+/// Lines as readers take them: repeats by session and place are dropped. Repeats say the same.
+fn lines(text: &str) -> Vec<Value> {
+    let mut places: HashMap<(String, u64), Value> = HashMap::new();
+    let mut lines = Vec::new();
+    for line in evidence::lines(text) {
+        let stream = if line["process_id"].is_null() { &line["session_id"] } else { &line["process_id"] };
+        let place = (stream.as_str().unwrap().to_owned(), line["seq"].as_u64().unwrap());
+        match places.get(&place) {
+            Some(known) => assert_eq!(*known, line, "a repeat says the same"),
+            None => {
+                places.insert(place, line.clone());
+                lines.push(line);
+            }
+        }
+    }
+    lines
+}
+
+/// Spans, each once. Around a crash one may come twice, and then byte for byte the same.
+fn spans(collector: &Collector) -> (Vec<Seen>, usize) {
+    let mut known: HashMap<String, Seen> = HashMap::new();
+    let mut repeats = 0;
+    for seen in evidence::spans(collector) {
+        match known.get(&seen.id()) {
+            Some(before) => {
+                assert_eq!(before.span, seen.span, "a span that comes again is the same");
+                repeats += 1;
+            }
+            None => _ = known.insert(seen.id(), seen),
+        }
+    }
+    (known.into_values().collect(), repeats)
+}
+
+/// Lines that the killed process owes: of facts that it kept last and had not yet written. Any
+/// other line that is missing is a mistake.
+fn unwritten<'a>(evidence: &'a Evidence, left: &Places) -> Vec<&'a Row> {
+    let stream = |line: &Value| if line["process_id"].is_null() { "session_id" } else { "process_id" };
+    let place = |line: &Value| (line[stream(line)].as_str().unwrap().to_owned(), line["seq"].as_u64().unwrap());
+    let written: BTreeSet<_> = evidence.lines.iter().map(place).collect();
+    let told = |row: &&Row| traces::TOLD.iter().any(|(fact, _)| *fact == row.name);
+    let missing = |row: &&Row| !written.contains(&(row.stream.clone(), row.seq));
+    let rows: Vec<_> = evidence.journal.iter().filter(told).filter(missing).collect();
+    for row in &rows {
+        let end = left.get(&row.stream).copied().unwrap_or_default();
+        assert!(row.seq < end, "the process that was not killed owes a line for {row:?}");
+        let later = (row.seq..end).find(|seq| written.contains(&(row.stream.clone(), *seq)));
+        assert_eq!(later, None, "a later line of the same journal was written, and none for {row:?}");
+    }
+    rows
+}
+
+/// Takes the journals out of which lines are missing. Their spans are held against the facts.
+fn set_aside(evidence: &mut Evidence, streams: &BTreeSet<String>) {
+    for stream in streams.iter().filter(|stream| stream.starts_with("sess_")) {
+        let rows: Vec<_> = evidence.journal.iter().filter(|row| row.stream == *stream).collect();
+        let ends = rows.iter().filter(|row| row.name.ends_with("_call_finished"));
+        let mut wanted: BTreeSet<_> = ends.map(|row| row.body["op"].as_str().unwrap().to_owned()).collect();
+        wanted.insert(rows[0].body["trace"]["root"].as_str().unwrap().to_owned());
+        let trace = stream.trim_start_matches("sess_");
+        let own = evidence.spans.iter().filter(|seen| seen.own && seen.trace() == trace);
+        assert_eq!(own.map(Seen::id).collect::<BTreeSet<_>>(), wanted, "the spans of {stream}");
+    }
+    let aside = |stream: &Value| stream.as_str().is_some_and(|stream| streams.contains(stream));
+    evidence.lines.retain(|line| !aside(&line["session_id"]) && !aside(&line["process_id"]));
+    evidence.journal.retain(|row| !streams.contains(&row.stream));
+    evidence.spans.retain(|seen| !streams.contains(&format!("sess_{}", seen.trace())));
+}
+
+/// Holds the counters of both lives against the journal. Gives the table of what differs.
+fn account(journal: &[Row], first: &FirstLife, second: &str, models: &RequestModels) -> String {
+    let count = |rows: Vec<&Row>| of_journal(rows, models).0;
+    let all = count(journal.iter().collect());
+    let of_first = count(within(journal, &first.left).collect());
+    let least = count(within(journal, &first.before).collect());
+    let most = count(within(journal, &first.after).collect());
+    let (one, two) = (of_scrape(&first.scrape), of_scrape(second));
+    let at = |counts: &Counts, series: &String| counts.get(series).copied().unwrap_or_default();
+    let series: BTreeSet<&String> = all.keys().chain(one.keys()).chain(two.keys()).collect();
+    let mut table = String::new();
+    for name in series {
+        // What the second life published is what it wrote, to the last increment.
+        assert_eq!(at(&two, name), at(&all, name) - at(&of_first, name), "{name} in the second life");
+        let scraped = at(&one, name);
+        assert!(scraped >= at(&least, name), "{name}: {scraped} scraped, {} were published", at(&least, name));
+        assert!(scraped <= at(&most, name), "{name}: {scraped} scraped, {} were committed", at(&most, name));
+        let difference = at(&all, name) - scraped - at(&two, name);
+        if difference > 0 {
+            let unseen = at(&of_first, name) - scraped;
+            assert_eq!(difference, unseen, "{name}: what differs is what the killed life wrote after its last scrape");
+            _ = writeln!(table, "{:>7} {scraped:>7} {:>7} {difference:>7}  {name}", at(&all, name), at(&two, name));
+        }
+    }
+    table
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_signal_agrees_after_load_faults_a_kill_and_a_restart() {
+    let size = if std::env::var_os("GLASSBOX_TEST_FULL").is_some() { FULL } else { SMALL };
+    let collector = Collector::start(Manner::Accept).await;
+    let endpoint = collector.http();
+    let (first, second, report, lines, journal) =
+        tokio::task::spawn_blocking(move || day(&endpoint, &size)).await.unwrap();
+    let (spans, repeats) = spans(&collector);
+    let mut evidence = Evidence { lines, journal, metrics: second, spans };
+
+    let stage = &report["stages"][0];
+    assert_eq!(stage["lost"], Value::Array(Vec::new()), "{stage:#}");
+    let table = account(&evidence.journal, &first, &evidence.metrics, &RequestModels::from([("bank", "bank")]));
+
+    let of = |name: &'static str| evidence.journal.iter().filter(move |row| row.name == name);
+    let (begun, over) = (of("session_started").count(), of("session_finished").count());
+    assert_eq!(begun, over, "every session has its end");
+    let roots = evidence.spans.iter().filter(|seen| seen.own && seen.parent().is_empty()).count();
+    assert_eq!(roots, begun, "and its root");
+    let resumed: BTreeSet<_> = of("session_resumed").map(|row| &row.stream).collect();
+    assert!(!resumed.is_empty(), "the kill came in the middle of some");
+    assert!(!table.is_empty(), "and after the last scrape");
+    println!("{begun} sessions in journal, lines and traces, {} of them resumed after the kill", resumed.len());
+    println!(
+        "{} facts, {} lines, {} spans ({repeats} came twice)",
+        evidence.journal.len(),
+        evidence.lines.len(),
+        evidence.spans.len()
+    );
+    let owed = unwritten(&evidence, &first.left);
+    let (count, streams) = (owed.len(), owed.iter().map(|row| row.stream.clone()).collect());
+    println!("{count} event lines missing: the killed process had kept their facts last and not written them yet");
+    println!("counters that differ, all by what the killed process wrote after its last scrape:");
+    println!("journal  life 1  life 2 differ   series\n{table}");
+    set_aside(&mut evidence, &streams);
+    traces::lines_tell_of_the_journal(&evidence);
+    traces::spans_tell_of_the_lines(&evidence);
+    println!("all other series, and all facts, lines and spans: difference 0");
+}
+
+fn day(endpoint: &str, size: &Size) -> (FirstLife, String, Value, Vec<Value>, Vec<Row>) {
+    let home = home(endpoint);
+    let database = home.data().join("glassbox.db");
+    let server = home.serve();
+    let address = server.address();
+    let url = format!("http://{address}");
+    let load = home.start(&[
+        "load",
+        "--json",
+        "--server",
+        &url,
+        "--rate",
+        size.rate,
+        "--duration",
+        size.duration,
+        "--warm-up",
+        "0s",
+    ]);
+    let first = first_life(server, &database, size);
+    let (second, report) = second_life(&home, address, &first.left, load);
+    let lines = lines(&fs::read_to_string(home.path("events.jsonl")).unwrap());
+    // A process says that it stopped after its last scrape.
+    let journal = evidence::journal(&database).into_iter().filter(|row| row.name != "process_stopped").collect();
+    (first, second, report, lines, journal)
+}
