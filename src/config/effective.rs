@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use super::{
     Config,
     agents::{Agent, Model, Provider, Script},
+    console::Console,
     resilience::{CircuitBreaker, Exception, RateLimits, RetryPolicy},
     service::{Privacy, Retention, Server, Store},
     telemetry::{Events, Telemetry},
@@ -41,6 +42,7 @@ pub(super) fn yaml(config: &Config) -> String {
         "store": store(&config.store),
         "server": server(&config.server),
         "auth": auth::auth(&config.auth),
+        "console": console(&config.console),
         "telemetry": telemetry(&config.telemetry),
         "privacy": privacy(&config.privacy),
         "retention": retention(&config.retention),
@@ -192,6 +194,15 @@ fn server(server: &Server) -> Value {
         "grace_period": write_duration(server.grace_period),
         "max_sessions": server.max_sessions,
         "lease": write_duration(server.lease),
+    })
+}
+
+fn console(console: &Console) -> Value {
+    json!({
+        "enabled": console.enabled,
+        "content": console.content.label(),
+        "sign_in": write_duration(console.sign_in),
+        "links": { "trace": console.links.trace, "dashboard": console.links.dashboard },
     })
 }
 

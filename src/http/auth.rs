@@ -23,8 +23,8 @@ use axum::{
 };
 
 pub use self::api_key::new_api_key;
-pub(super) use self::caller::Caller;
-use self::{api_key::ApiKeys, credential::Credential, refusal::Refusal, token::Tokens};
+use self::{api_key::ApiKeys, credential::Credential, token::Tokens};
+pub(super) use self::{caller::Caller, refusal::Refusal};
 use crate::{config, core::Clock};
 
 /// Paths that probes and scrapers ask, which have no login of their own.
@@ -62,6 +62,26 @@ impl Gate {
     /// Whether callers say who they are.
     pub(super) const fn has_login(&self) -> bool {
         matches!(self, Self::Login(_))
+    }
+
+    /// Who asks for a page: the one caller where there is no login, whoever a credential names,
+    /// or nobody yet.
+    pub(super) async fn visitor(&self, headers: &HeaderMap) -> Result<Option<Caller>, Refusal> {
+        match self {
+            Self::Open(caller) => Ok(Some(caller.clone())),
+            Self::Login(login) => match login.caller(headers).await {
+                Err(Refusal::Missing) => Ok(None),
+                shown => shown.map(Some),
+            },
+        }
+    }
+
+    /// Whose API key this is.
+    pub(super) fn holder(&self, key: &str) -> Option<Caller> {
+        match self {
+            Self::Open(_) => None,
+            Self::Login(login) => login.keys.find(key).ok().map(Caller::new),
+        }
     }
 
     async fn admit(&self, path: &str, headers: &HeaderMap) -> Result<Option<Caller>, Refusal> {

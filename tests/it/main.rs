@@ -14,6 +14,7 @@ mod collector;
 mod config;
 mod confirm_process;
 mod confirmations;
+mod console;
 mod context;
 mod conversations;
 mod corpus;
