@@ -11,6 +11,7 @@
 mod agents;
 mod alternatives;
 mod auth;
+mod console;
 mod effective;
 mod env;
 mod inject;
@@ -49,6 +50,7 @@ use crate::{
 pub use self::{
     agents::{Agent, Model, Provider, Script},
     auth::{ApiKey, Approvers, Auth, Claims, Jwks, Jwt, Login, ROLES},
+    console::{Console, Content, Links},
     env::process as process_environment,
     report::{Mistake, Place, Report},
     resilience::{CircuitBreaker, Exception, RateLimits, RetryPolicy, ToolRate},
@@ -100,6 +102,8 @@ pub struct Config {
     pub server: Server,
     /// Who callers are.
     pub auth: Auth,
+    /// The pages for people.
+    pub console: Console,
     /// Where the signals go.
     pub telemetry: Telemetry,
     /// How people are kept out of them.
@@ -268,6 +272,7 @@ fn sections(reader: &Reader, root: &tree::Node, vault: Vault<'_>) -> Config {
         store: service::read_store(&root.section("store")),
         server: service::read_server(&root.section("server"), login),
         auth,
+        console: console::read(&root.section("console")),
         telemetry: telemetry::read(&root.section("telemetry"), &otel, vault),
         privacy: service::read_privacy(&root.section("privacy"), vault),
         retention: service::read_retention(&root.section("retention")),
@@ -375,6 +380,7 @@ mod tests {
         all.rate_limits.tools.clear();
         all.auth.default_principal.attributes.clear();
         all.auth.login = None;
+        all.console.links = Links::default();
         all.models.retain(|name, _| name == "bank");
         all.models.values_mut().for_each(|model| (model.prices, model.inject) = (None, None));
         all.mcp_servers.clear();

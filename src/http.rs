@@ -9,6 +9,7 @@ mod catalogue;
 mod circuits;
 mod confirmations;
 mod connections;
+mod console;
 mod data;
 mod feed;
 mod handovers;
@@ -62,6 +63,10 @@ pub struct Options {
     pub closing: CancellationToken,
     /// Who callers are.
     pub access: Access,
+    /// The pages for people.
+    pub console: config::Console,
+    /// When circuit breakers open, for those pages.
+    pub breaker: config::CircuitBreaker,
 }
 
 impl Options {
@@ -74,6 +79,8 @@ impl Options {
             heartbeat: config.server.heartbeat,
             closing: CancellationToken::new(),
             access: Access::of(&config.auth, clock),
+            console: config.console.clone(),
+            breaker: config.circuit_breaker.clone(),
         }
     }
 }
@@ -91,28 +98,34 @@ pub async fn serve(listener: TcpListener, runtime: Runtime, options: Options) {
     connections::serve(listener, app(runtime, options), idle, closing).await;
 }
 
-/// The whole API. No header lets pages of other sites read an answer (CORS).
+/// The whole service: the pages for people where there are any, and the API for everything else.
 pub fn app(runtime: Runtime, options: Options) -> Router {
-    let limit = DefaultBodyLimit::max(options.max_body_bytes);
-    let timeout = TimeoutLayer::with_status_code(StatusCode::REQUEST_TIMEOUT, options.request_timeout);
-    let access = options.access.clone();
+    let (pages, new_id) = (options.console.enabled, NewRequestId(runtime.clone()));
+    let api = Api { runtime, options };
+    let routes = routes(api.clone());
+    // Pages have their own way of saying that something is wrong, so they stand outside.
+    let routes = if pages { console::routes(api).fallback_service(routes) } else { routes };
+    routes.layer(PropagateRequestIdLayer::new(REQUEST_ID)).layer(SetRequestIdLayer::new(REQUEST_ID, new_id))
+}
+
+/// The API. No header lets pages of other sites read an answer (CORS).
+fn routes(api: Api) -> Router {
+    let limit = DefaultBodyLimit::max(api.options.max_body_bytes);
+    let timeout = TimeoutLayer::with_status_code(StatusCode::REQUEST_TIMEOUT, api.options.request_timeout);
+    let (access, metrics) = (api.options.access.clone(), api.runtime.metrics().clone());
     // Without a login, where a request comes from is all that can be asked. A credential is never
     // sent along by a browser of itself, so with one there is nothing to guard against.
     let guarded = !access.gate().has_login();
     let (routes, document) = documented().split_for_parts();
     let routes = routes.layer(Extension(openapi::Document::of(document)));
-    // From the inside out: limits, who asks, panics, where it comes from, then every error gets its form and its name.
+    // From the inside out: limits, who asks, panics, where it comes from, then every error gets its form.
     let routes = routes
         .layer(limit)
-        .layer(middleware::from_fn_with_state((access, runtime.metrics().clone()), auth::guard))
+        .layer(middleware::from_fn_with_state((access, metrics), auth::guard))
         .layer(timeout)
         .layer(CatchPanicLayer::new());
     let routes = if guarded { routes.layer(middleware::from_fn(origin::guard)) } else { routes };
-    routes
-        .layer(middleware::map_response(problem::dress))
-        .layer(PropagateRequestIdLayer::new(REQUEST_ID))
-        .layer(SetRequestIdLayer::new(REQUEST_ID, NewRequestId(runtime.clone())))
-        .with_state(Api { runtime, options })
+    routes.layer(middleware::map_response(problem::dress)).with_state(api)
 }
 
 /// All routes with their documents; there is no other way to add one.

@@ -202,6 +202,11 @@ impl Runtime {
         hex(&random::<8>(&*self.inner.entropy))
     }
 
+    /// Random bytes that nobody can guess.
+    pub fn random<const N: usize>(&self) -> [u8; N] {
+        random(&*self.inner.entropy)
+    }
+
     /// Asks a session that runs here to stop. False if none of this id does.
     pub fn cancel(&self, id: SessionId) -> bool {
         self.inner.live.cancel(id)

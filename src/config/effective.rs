@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use super::{
     Config,
     agents::{Agent, Model, Provider, Script},
+    console::Console,
     inject,
     resilience::{CircuitBreaker, Exception, RateLimits, RetryPolicy},
     service::{Privacy, Retention, Server, Store},
@@ -42,6 +43,7 @@ pub(super) fn yaml(config: &Config) -> String {
         "store": store(&config.store),
         "server": server(&config.server),
         "auth": auth::auth(&config.auth),
+        "console": console(&config.console),
         "telemetry": telemetry(&config.telemetry),
         "privacy": privacy(&config.privacy),
         "retention": retention(&config.retention),
@@ -201,6 +203,15 @@ fn server(server: &Server) -> Value {
             "queue_facts": server.shed_above.queue_facts,
             "commit_time": write_duration(server.shed_above.commit_time),
         },
+    })
+}
+
+fn console(console: &Console) -> Value {
+    json!({
+        "enabled": console.enabled,
+        "content": console.content.label(),
+        "sign_in": write_duration(console.sign_in),
+        "links": { "trace": console.links.trace, "dashboard": console.links.dashboard },
     })
 }
 

@@ -15,6 +15,8 @@ impl Config {
             ("server", self.server != other.server),
             ("telemetry", self.telemetry != other.telemetry),
             ("privacy", self.privacy != other.privacy),
+            ("handovers.webhook, confirmations.webhook", self.webhooks != other.webhooks),
+            ("console", self.console != other.console),
             // Where there is none, the address alone says who may call.
             ("auth (whether there is a login)", self.auth.login.is_some() != other.auth.login.is_some()),
         ];

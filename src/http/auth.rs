@@ -3,6 +3,7 @@
 //! Handlers take a [`Caller`] and ask it what it may see; where the principal comes from is known
 //! here alone. It must never know what a session is, and never writes down what a caller showed.
 
+mod access;
 mod api_key;
 mod caller;
 mod claims;
@@ -12,10 +13,7 @@ mod refusal;
 mod signature;
 mod token;
 
-use std::{
-    fmt,
-    sync::{Arc, PoisonError, RwLock},
-};
+use std::sync::Arc;
 
 use axum::{
     body::Body,
@@ -25,24 +23,13 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 
-pub use self::api_key::new_api_key;
-pub(super) use self::caller::Caller;
-use self::{api_key::ApiKeys, credential::Credential, refusal::Refusal, token::Tokens};
-use crate::{
-    config::{self, Approvers},
-    core::Clock,
-    signal::Metrics,
-};
+pub use self::{access::Access, api_key::new_api_key};
+use self::{api_key::ApiKeys, credential::Credential, token::Tokens};
+pub(super) use self::{caller::Caller, refusal::Refusal};
+use crate::{config, core::Clock, signal::Metrics};
 
 /// Paths that probes and scrapers ask, which have no login of their own.
 const OPS: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
-
-/// Who callers are and what they may, as requests that come now are asked. Clones share it.
-#[derive(Clone)]
-pub struct Access {
-    clock: Arc<dyn Clock>,
-    current: Arc<RwLock<(Gate, Approvers)>>,
-}
 
 /// Where principals come from.
 #[derive(Clone)]
@@ -58,38 +45,6 @@ pub(super) struct Login {
     keys: ApiKeys,
     tokens: Option<Tokens>,
     protect_ops: bool,
-}
-
-impl Access {
-    /// The access that a configuration asks for; the clock says which tokens have expired.
-    pub fn of(auth: &config::Auth, clock: Arc<dyn Clock>) -> Self {
-        let current = Arc::new(RwLock::new((Gate::of(auth, clock.clone()), auth.approvers)));
-        Self { clock, current }
-    }
-
-    /// Asks requests that come from now on by another configuration. Whether there is a login at
-    /// all stays as it was: that decides where the service may listen.
-    pub fn replace(&self, auth: &config::Auth) {
-        if auth.login.is_some() == self.gate().has_login() {
-            let current = (Gate::of(auth, self.clock.clone()), auth.approvers);
-            *self.current.write().unwrap_or_else(PoisonError::into_inner) = current;
-        }
-    }
-
-    /// Who decides on calls that wait for a person.
-    pub(super) fn approvers(&self) -> Approvers {
-        self.current.read().unwrap_or_else(PoisonError::into_inner).1
-    }
-
-    pub(super) fn gate(&self) -> Gate {
-        self.current.read().unwrap_or_else(PoisonError::into_inner).0.clone()
-    }
-}
-
-impl fmt::Debug for Access {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Access")
-    }
 }
 
 impl Gate {
@@ -108,6 +63,26 @@ impl Gate {
     /// Whether callers say who they are.
     pub(super) const fn has_login(&self) -> bool {
         matches!(self, Self::Login(_))
+    }
+
+    /// Who asks for a page: the one caller where there is no login, whoever a credential names,
+    /// or nobody yet.
+    pub(super) async fn visitor(&self, headers: &HeaderMap) -> Result<Option<Caller>, Refusal> {
+        match self {
+            Self::Open(caller) => Ok(Some(caller.clone())),
+            Self::Login(login) => match login.caller(headers).await {
+                Err(Refusal::Missing) => Ok(None),
+                shown => shown.map(Some),
+            },
+        }
+    }
+
+    /// Whose API key this is.
+    pub(super) fn holder(&self, key: &str) -> Option<Caller> {
+        match self {
+            Self::Open(_) => None,
+            Self::Login(login) => login.keys.find(key).ok().map(Caller::new),
+        }
     }
 
     async fn admit(&self, path: &str, headers: &HeaderMap) -> Result<Option<Caller>, Refusal> {

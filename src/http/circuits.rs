@@ -44,7 +44,7 @@ struct Asked {
 #[derive(Deserialize, ToSchema, Debug, Clone, Copy)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = SwitchAction)]
-enum Action {
+pub(super) enum Action {
     ForceOpen,
     ForceClosed,
     Reset,
@@ -87,24 +87,39 @@ pub(super) async fn switch(
     Path((kind, name)): Path<(String, String)>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Json<Standing>, Problem> {
-    if !caller.is_operator() {
-        return Err(Problem::new(StatusCode::FORBIDDEN, "a circuit is switched by someone with the role operator"));
-    }
+    check_right(&caller)?;
     let act = read(&whole(body)?)?;
-    let circuit = CircuitKind::of_label(&kind).map(|kind| CircuitId { kind, name });
+    hold(&api, &caller, &kind, name, act).await.map(Json)
+}
+
+/// Does what an operator asks for; gives how the circuit stands then, once that is kept.
+pub(super) async fn hold(api: &Api, caller: &Caller, kind: &str, name: String, act: Act) -> Result<Standing, Problem> {
+    check_right(caller)?;
+    let circuit = CircuitKind::of_label(kind).map(|kind| CircuitId { kind, name });
     let switched = circuit.and_then(|circuit| api.runtime.switch_circuit(&circuit, act, Sensitive::from(caller.id())));
     let Some(standing) = switched else {
         return Err(Problem::new(StatusCode::NOT_FOUND, "there is no such circuit; GET /v1/circuits lists them"));
     };
     api.runtime.system_flushed().await?;
-    Ok(Json(standing))
+    Ok(standing)
+}
+
+fn check_right(caller: &Caller) -> Result<(), Problem> {
+    if caller.is_operator() {
+        return Ok(());
+    }
+    Err(Problem::new(StatusCode::FORBIDDEN, "a circuit is switched by someone with the role operator"))
 }
 
 fn read(body: &[u8]) -> Result<Act, Problem> {
     let right = "the body must be {\"action\": \"force_open\" | \"force_closed\" | \"reset\", \"for\": \"10m\"}";
     let asked: Asked = object(body, right)?;
-    let hold = asked.hold.as_deref().map(parse_hold).transpose()?;
-    match (asked.action, hold) {
+    act(asked.action, asked.hold.as_deref())
+}
+
+/// What is asked for, with the time that it is held for.
+pub(super) fn act(action: Action, hold: Option<&str>) -> Result<Act, Problem> {
+    match (action, hold.map(parse_hold).transpose()?) {
         (Action::ForceOpen, hold) => Ok(Act::ForceOpen(hold)),
         (Action::ForceClosed, hold) => Ok(Act::ForceClosed(hold)),
         (Action::Reset, None) => Ok(Act::Reset),

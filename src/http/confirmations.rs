@@ -25,7 +25,7 @@ use crate::{
     },
     machine,
     runtime::NotDecided,
-    session::{Objection, PendingConfirmation, Say, SessionReport},
+    session::{self, Objection, PendingConfirmation, Say, SessionReport},
 };
 
 /// Sessions whose calls are listed at the most.
@@ -50,7 +50,7 @@ struct Decide {
 /// Yes or no.
 #[derive(Deserialize, ToSchema, Debug, Clone, Copy, PartialEq)]
 #[serde(rename_all = "snake_case")]
-enum Word {
+pub(super) enum Word {
     Approve,
     Deny,
 }
@@ -113,21 +113,41 @@ pub(super) async fn decide(
     let right = "the body must be a JSON object with a decision, approve or deny";
     let decide: Decide = object(&whole(body)?, right)?;
     let session: SessionId = id.parse().map_err(|_| Problem::no_session(&id))?;
-    check_right(&api, &caller, session, &call_id).await?;
-    let say = Say {
-        call_id,
-        approve: decide.decision == Word::Approve,
-        by: caller.id().into(),
-        comment: decide.comment.map(Into::into),
-        arguments_hash: decide.arguments_hash,
-    };
-    let decided = api.runtime.decide(session, say).await.map_err(refusal)?.decided;
+    let said = Said { approve: decide.decision == Word::Approve, comment: decide.comment, hash: decide.arguments_hash };
+    let decided = settle(&api, &caller, session, call_id, said).await?;
     Ok(Json(Decided {
         session_id: session,
         call_id: decided.call_id,
         decision: decided.decision,
         decided_at: decided.at.to_string(),
     }))
+}
+
+/// What a person says to a call.
+pub(super) struct Said {
+    pub(super) approve: bool,
+    pub(super) comment: Option<String>,
+    /// Of the arguments that were shown.
+    pub(super) hash: Option<BlobHash>,
+}
+
+/// Takes the caller's word on a call, if it is the caller's to say.
+pub(super) async fn settle(
+    api: &Api,
+    caller: &Caller,
+    session: SessionId,
+    call_id: String,
+    said: Said,
+) -> Result<session::Decided, Problem> {
+    check_right(api, caller, session, &call_id).await?;
+    let say = Say {
+        call_id,
+        approve: said.approve,
+        by: caller.id().into(),
+        comment: said.comment.map(Into::into),
+        arguments_hash: said.hash,
+    };
+    Ok(api.runtime.decide(session, say).await.map_err(refusal)?.decided)
 }
 
 /// Calls that wait for a person
@@ -139,6 +159,13 @@ pub(super) async fn decide(
     responses((status = 200, description = "All of them", body = Confirmations))
 )]
 pub(super) async fn list(State(api): State<Api>, caller: Caller) -> Result<Json<Confirmations>, Problem> {
+    let show = |(row, call): (SessionSummary, PendingConfirmation)| Pending { call, session_id: row.id };
+    let waiting = waiting(&api, &caller).await?;
+    Ok(Json(Confirmations { confirmations: waiting.into_iter().map(show).collect() }))
+}
+
+/// The calls that wait and that the caller may hear of, each with the session that it belongs to.
+pub(super) async fn waiting(api: &Api, caller: &Caller) -> Result<Vec<(SessionSummary, PendingConfirmation)>, Problem> {
     let approves = caller.is_approver() && api.options.access.approvers() != Approvers::Owner;
     let filter = SessionFilter {
         principal: (!approves && !caller.is_operator()).then(|| caller.id().to_owned()),
@@ -146,11 +173,21 @@ pub(super) async fn list(State(api): State<Api>, caller: Caller) -> Result<Json<
         status: Some(SessionStatus::AwaitingConfirmation),
         ..SessionFilter::default()
     };
-    let waiting = read(&api, move |store| {
+    let waiting = read(api, move |store| {
         let rows = store.sessions(&filter)?;
-        rows.iter().map(|row| pending(store, row)).collect::<Result<Vec<_>, StoreError>>()
+        rows.into_iter().map(|row| pending(store, row)).collect::<Result<Vec<_>, StoreError>>()
     });
-    Ok(Json(Confirmations { confirmations: waiting.await?.into_iter().flatten().collect() }))
+    Ok(waiting.await?.into_iter().flatten().collect())
+}
+
+/// Whether the caller decides on calls of a session of this principal.
+pub(super) fn decides(approvers: Approvers, caller: &Caller, owner: &str) -> bool {
+    let owns = caller.id() == owner;
+    match approvers {
+        Approvers::Owner => owns,
+        Approvers::Role => caller.is_approver() && !owns,
+        Approvers::Both => caller.is_approver() || owns,
+    }
 }
 
 /// Whether the caller may decide on this call. Whoever may neither see the session nor decide on it
@@ -158,12 +195,8 @@ pub(super) async fn list(State(api): State<Api>, caller: Caller) -> Result<Json<
 async fn check_right(api: &Api, caller: &Caller, session: SessionId, call_id: &str) -> Result<(), Problem> {
     let none = || Problem::no_session(&session.to_string());
     let row = read(api, move |store| store.session(session)).await?.ok_or_else(none)?;
-    let (owns, sees) = (caller.id() == row.principal, caller.may_see(&row.principal));
-    let decides = match api.options.access.approvers() {
-        Approvers::Owner => owns,
-        Approvers::Role => caller.is_approver() && !owns,
-        Approvers::Both => caller.is_approver() || owns,
-    };
+    let sees = caller.may_see(&row.principal);
+    let decides = decides(api.options.access.approvers(), caller, &row.principal);
     if !decides && sees {
         return Err(Problem::new(StatusCode::FORBIDDEN, who_decides(api.options.access.approvers())));
     }
@@ -189,10 +222,13 @@ async fn was_asked(api: &Api, session: SessionId, call_id: String) -> Result<boo
     Ok(machine::State::fold(&entries).confirmation(&call_id).is_some())
 }
 
-fn pending(store: &dyn crate::core::Store, row: &SessionSummary) -> Result<Vec<Pending>, StoreError> {
+fn pending(
+    store: &dyn crate::core::Store,
+    row: SessionSummary,
+) -> Result<Vec<(SessionSummary, PendingConfirmation)>, StoreError> {
     let report = SessionReport::of(&store.load(StreamId::Session(row.id))?);
     let pending = report.map(|report| report.pending_confirmations).unwrap_or_default();
-    Ok(pending.into_iter().map(|call| Pending { call, session_id: row.id }).collect())
+    Ok(pending.into_iter().map(|call| (row.clone(), call)).collect())
 }
 
 fn refusal(why: NotDecided) -> Problem {

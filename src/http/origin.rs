@@ -25,6 +25,11 @@ pub(super) async fn guard(request: Request<Body>, next: Next) -> Response {
     }
 }
 
+/// Whether a page may be asked for by this name. What its forms send is held to more elsewhere.
+pub(super) fn admit_page(headers: &HeaderMap, uri: &Uri) -> Result<(), Problem> {
+    called(headers, uri).map(drop)
+}
+
 fn admit(request: &Request<Body>) -> Result<(), Problem> {
     let headers = request.headers();
     let called = called(headers, request.uri())?;

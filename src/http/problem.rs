@@ -75,6 +75,10 @@ impl Problem {
     }
 }
 
+/// The phrase of a problem, for whoever shows it otherwise than as JSON.
+#[derive(Clone, Debug)]
+pub(super) struct Phrase(pub(super) String);
+
 impl From<Refused> for Problem {
     fn from(refused: Refused) -> Self {
         let detail = refused.to_string();
@@ -129,6 +133,7 @@ impl From<StoreError> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
+        let phrase = Phrase(self.detail.clone());
         let body = json!(Members {
             kind: "about:blank",
             title: self.status.canonical_reason().unwrap_or("Error"),
@@ -138,6 +143,7 @@ impl IntoResponse for Problem {
         });
         let headers = [(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON))];
         let mut response = (self.status, headers, body.to_string()).into_response();
+        response.extensions_mut().insert(phrase);
         if let Some(seconds) = self.retry_after {
             response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
         }

@@ -265,7 +265,7 @@ pub(super) async fn list(
 }
 
 /// Whose sessions are listed: nobody's in particular for an operator who names nobody.
-fn whose(caller: &Caller, asked: Option<String>) -> Result<Option<String>, Problem> {
+pub(super) fn whose(caller: &Caller, asked: Option<String>) -> Result<Option<String>, Problem> {
     match asked {
         None if caller.is_operator() => Ok(None),
         None => Ok(Some(caller.id().to_owned())),
@@ -339,16 +339,25 @@ pub(super) async fn cancel(
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
     let session: SessionId = id.parse().map_err(|_| Problem::no_session(&id))?;
-    let report = find(&api, &caller, session).await?.ok_or_else(|| Problem::no_session(&id))?;
-    if !report.status.is_final() && api.runtime.cancel(session) {
-        return Ok((StatusCode::ACCEPTED, Json(report)).into_response());
-    }
+    let (status, report) = stop(&api, &caller, session).await?;
+    Ok((status, Json(report)).into_response())
+}
+
+/// Asks a session of the caller to stop; gives how it stood then.
+pub(super) async fn stop(
+    api: &Api,
+    caller: &Caller,
+    session: SessionId,
+) -> Result<(StatusCode, SessionReport), Problem> {
+    let report = find(api, caller, session).await?.ok_or_else(|| Problem::no_session(&session.to_string()))?;
     if report.status.is_final() {
-        return Ok(Json(report).into_response());
+        return Ok((StatusCode::OK, report));
     }
-    // Nobody drives it here: one that waits is stopped all the same.
-    api.runtime.cancel_left(session, caller.id()).await?;
-    Ok((StatusCode::ACCEPTED, Json(report)).into_response())
+    if !api.runtime.cancel(session) {
+        // Nobody drives it here: one that waits is stopped all the same.
+        api.runtime.cancel_left(session, caller.id()).await?;
+    }
+    Ok((StatusCode::ACCEPTED, report))
 }
 
 /// A session that the caller may see; any other is as none.
@@ -359,7 +368,7 @@ pub(super) async fn find(api: &Api, caller: &Caller, id: SessionId) -> Result<Op
 
 /// The journal of a session that the caller may see; that of any other is empty. Whose a session
 /// is stands in its row, so that one of somebody else costs what one that is not there costs.
-async fn load(api: &Api, caller: &Caller, id: SessionId) -> Result<Vec<Entry>, Problem> {
+pub(super) async fn load(api: &Api, caller: &Caller, id: SessionId) -> Result<Vec<Entry>, Problem> {
     let caller = caller.clone();
     let load = move |store: &dyn crate::core::Store| match store.session(id)? {
         Some(row) if caller.may_see(&row.principal) => store.load(StreamId::Session(id)),

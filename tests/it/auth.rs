@@ -23,14 +23,14 @@ const CALLERS: [(&str, &str, &str, u8); 4] = [
 ];
 
 /// The key of a caller.
-fn key(caller: &str) -> String {
+pub(crate) fn key(caller: &str) -> String {
     let (.., byte) = CALLERS.iter().find(|(name, ..)| *name == caller).unwrap();
     format!("gbx_{}", BASE64_URL_SAFE_NO_PAD.encode([*byte; 32]))
 }
 
 /// The bank, whose block of the card waits for a person, with a key for each caller and more
 /// lines under `auth`.
-fn bank(more: &str) -> Home {
+pub(crate) fn bank(more: &str) -> Home {
     let mut auth = "auth:\n  api_keys:\n".to_owned();
     for (name, id, role, _) in CALLERS {
         let hash: String = Sha256::digest(key(name)).iter().map(|byte| format!("{byte:02x}")).collect();
@@ -46,7 +46,7 @@ fn bank(more: &str) -> Home {
 }
 
 /// A request of a caller; of nobody, where it has no name.
-fn ask(client: &Client, caller: Option<&str>, method: &str, path: &str, body: &str) -> Answer {
+pub(crate) fn ask(client: &Client, caller: Option<&str>, method: &str, path: &str, body: &str) -> Answer {
     let bearer = caller.map(|caller| format!("Bearer {}", key(caller)));
     shown(client, bearer.as_deref(), method, path, body)
 }
@@ -59,7 +59,7 @@ fn shown(client: &Client, authorization: Option<&str>, method: &str, path: &str,
 }
 
 /// A session of the owner that waits for a decision on `call_1_1`.
-fn waiting(client: &Client) -> String {
+pub(crate) fn waiting(client: &Client) -> String {
     let body = json!({"task": BLOCK}).to_string();
     let answer = ask(client, Some("owner"), "POST", "/v1/sessions?wait=15s", &body);
     assert_eq!((answer.status, &answer.json()["status"]), (202, &json!("awaiting_confirmation")), "{answer:?}");

@@ -15,6 +15,7 @@ mod collector;
 mod config;
 mod confirm_process;
 mod confirmations;
+mod console;
 mod context;
 mod conversations;
 mod corpus;

@@ -22,7 +22,7 @@ const APPROVER: &str = "approver";
 pub(in crate::http) struct Caller(Arc<Principal>);
 
 impl Caller {
-    pub(super) const fn new(principal: Arc<Principal>) -> Self {
+    pub(in crate::http) const fn new(principal: Arc<Principal>) -> Self {
         Self(principal)
     }
 

@@ -12,7 +12,7 @@ use crate::signal::LoginRefusal;
 
 /// Why a caller is not let in. The phrases hold no quotation mark, for they stand in a header too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(in crate::http) enum Refusal {
     /// It showed nothing.
     Missing,
     /// What it showed does not count.
