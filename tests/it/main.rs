@@ -27,6 +27,7 @@ mod fallback;
 mod faults;
 mod feed;
 mod fuzz;
+mod group_commit;
 mod idempotency;
 mod journal_trouble;
 mod kinds;
