@@ -33,7 +33,7 @@ pub fn request(state: &State, steps: u32, max_tokens: u64) -> ModelRequest {
     ModelRequest {
         system,
         messages: vec![Message::User { content: text }],
-        tools: Vec::new(),
+        tools: [].into(),
         max_tokens,
         stop: Vec::new(),
         output_schema: None,
