@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use glassbox::{
-    core::{Clock as _, Fact, SessionId, Store as _, StreamId, Timestamp, id::ProcessId},
+    core::{Fact, SessionId, Store as _, StreamId, Timestamp, id::ProcessId},
     journal::{Journal, Mode, OnFault, SessionLog, Writer},
     runtime::SystemClock,
     store::memory,
@@ -18,7 +18,9 @@ fn durable(store: &memory::Store, session: SessionId) -> usize {
 
 fn begin(journal: &Journal, number: u8) -> SessionLog {
     let id = SessionId::from_bytes([number; 16]);
-    let Fact::SessionStarted(started) = facts::session_started(id, "C-001", "bank") else { panic!("a first fact") };
+    let Fact::SessionStarted(mut started) = facts::session_started(id, "C-001", "bank") else { panic!("a first fact") };
+    // A conversation runs one session at a time.
+    started.conversation_id = None;
     let until = journal.clock().now().plus(Duration::from_secs(3600));
     SessionLog::begin(journal, id, *started, Vec::new(), until, None)
 }

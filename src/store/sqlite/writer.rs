@@ -19,6 +19,9 @@ use super::{codec, failure::Failure, once};
 /// Bytes that the probe writes: more than a usual append needs.
 const PROBE_BYTES: i64 = 64 * 1024;
 
+/// Inserts a write; the result inside is of this write alone, the one outside of all.
+type Insert = fn(&mut Writer, &Write, &str) -> Result<Result<(), Failure>, Failure>;
+
 /// The writing connection and its buffer.
 #[derive(Debug)]
 pub(super) struct Writer {
@@ -55,7 +58,7 @@ impl Writer {
         &mut self,
         writes: &[Write],
         describe: &impl Fn(Failure) -> StoreError,
-        insert: fn(&mut Self, &Write, &str) -> Result<Result<(), Failure>, Failure>,
+        insert: Insert,
     ) -> Result<Vec<Result<(), StoreError>>, Failure> {
         self.transaction(|writer| {
             let mut append_one = |write: &Write| {
