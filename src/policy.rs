@@ -22,6 +22,7 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use futures_util::FutureExt as _;
 use serde_json::Value;
 use tokio::sync::Semaphore;
@@ -87,7 +88,7 @@ pub struct ModelInput<'a> {
     /// What is asked.
     pub request: &'a ModelRequest,
     /// The body that will be sent.
-    pub body: &'a [u8],
+    pub body: &'a Bytes,
     /// Time of one attempt.
     pub timeout: Duration,
     /// Whether its text is no part of the conversation, so that nobody reads along.

@@ -30,10 +30,11 @@ pub struct Taking {
 }
 
 /// What a process holds of a session whose journal it writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holding {
-    /// It begins the session and takes it with the first write.
-    Taking(Taking),
+    /// It begins the session and takes it with the first write. Boxed, because one write of many
+    /// is such a write, and each carries its holding.
+    Taking(Box<Taking>),
     /// It holds this epoch.
     Held(LeaseEpoch),
 }

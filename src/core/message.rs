@@ -1,5 +1,7 @@
 //! What is said between the loop, the model and the tools.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -83,8 +85,8 @@ pub struct ModelRequest {
     /// The history, oldest first.
     pub messages: Vec<Message>,
     /// The tools on offer; none in a wrap-up call.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tools: Vec<ToolDefinition>,
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    pub tools: Arc<[ToolDefinition]>,
     /// Output tokens at the most.
     pub max_tokens: u64,
     /// Texts at which the model stops, before it says them.

@@ -8,6 +8,7 @@ mod write;
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use serde_json::Value;
 
 pub use self::write::{Blob, SessionFilter, Write};
@@ -81,7 +82,7 @@ pub struct ModelCallInput<'a> {
     /// What is asked.
     pub request: &'a ModelRequest,
     /// What [`Model::encode`] made of it.
-    pub body: &'a [u8],
+    pub body: &'a Bytes,
     /// The span of the call, for the outgoing `traceparent`.
     pub trace: TraceContext,
     /// Hears of the reply while it comes. A provider that has the reply only as a whole tells

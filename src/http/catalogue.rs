@@ -112,7 +112,7 @@ pub(super) async fn tools(State(api): State<Api>, caller: Caller) -> Json<Tools>
     let (agents, principal) = (api.runtime.agents(), caller.principal());
     let mut tools = BTreeMap::<String, ToolEntry>::new();
     for agent in agents.values() {
-        for (spec, definition) in agent.tools.specs(principal).zip(agent.tools.definitions(principal)) {
+        for (spec, definition) in agent.tools.specs(principal).zip(agent.tools.definitions(principal).iter()) {
             let kind = api.runtime.tool_kind(spec.name());
             let entry = tools.entry(spec.name().to_owned()).or_insert_with(|| ToolEntry::new(kind, spec, definition));
             entry.agents.push(agent.name.clone());
@@ -122,17 +122,17 @@ pub(super) async fn tools(State(api): State<Api>, caller: Caller) -> Json<Tools>
 }
 
 impl ToolEntry {
-    fn new(kind: &'static str, spec: &ToolSpec, definition: ToolDefinition) -> Self {
+    fn new(kind: &'static str, spec: &ToolSpec, definition: &ToolDefinition) -> Self {
         Self {
-            name: definition.name,
-            description: definition.description,
+            name: definition.name.clone(),
+            description: definition.description.clone(),
             kind,
             effect: spec.effect,
             confirm: spec.confirm,
             scopes: spec.scopes.clone(),
             roles: spec.roles.clone(),
             agents: Vec::new(),
-            input_schema: definition.input_schema,
+            input_schema: definition.input_schema.clone(),
         }
     }
 }

@@ -1,13 +1,31 @@
 //! Makes what was recorded durable, then shows it to the sinks, in that order.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use super::pace::Pace;
 use crate::core::{
-    Clock, Entry, Sink, Store, StreamId,
+    Clock, Entry, Sink, Store, StreamId, Timestamp,
     lease::Holding,
     port::{Blob, JournalWatch, StoreError, StoreErrorKind, Write},
 };
+
+/// How long a session that nobody waits for is left out of the commits of others: each write of
+/// a session costs by itself, however few facts it holds.
+const PATIENCE: Duration = Duration::from_millis(10);
+
+/// What a commit writes.
+pub(super) enum Due<'a> {
+    /// All that waits.
+    All,
+    /// What somebody waits for, what belongs to no session, and what has waited long enough.
+    Asked(&'a [StreamId]),
+}
+
+/// Where the write of a stream stands, and since when it waits.
+struct Place {
+    index: usize,
+    since: Timestamp,
+}
 
 /// Owns the store's writing side and the sinks.
 pub(super) struct Committer {
@@ -18,7 +36,7 @@ pub(super) struct Committer {
     /// What is not durable yet, one write a stream. After a failed commit it waits here, in
     /// order, for the next try: nothing is lost while the process lives.
     waiting: Vec<Write>,
-    places: HashMap<StreamId, usize>,
+    places: HashMap<StreamId, Place>,
     facts: usize,
     /// Streams whose write was refused on its own: somebody else owns them.
     refused: HashMap<StreamId, StoreError>,
@@ -56,37 +74,44 @@ impl Committer {
         self.facts += entries.len();
         match self.places.get(&stream) {
             Some(place) => {
-                let write = &mut self.waiting[*place];
+                let write = &mut self.waiting[place.index];
                 write.entries.extend(entries);
                 write.blobs.extend(blobs);
             }
             None => {
-                self.places.insert(stream, self.waiting.len());
+                self.places.insert(stream, Place { index: self.waiting.len(), since: self.clock.now() });
                 let write = Write::new(stream, entries, blobs);
                 self.waiting.push(match holding {
                     None => write,
-                    Some(Holding::Taking(take)) => write.taking(take),
+                    Some(Holding::Taking(take)) => write.taking(*take),
                     Some(Holding::Held(epoch)) => write.under(epoch),
                 });
             }
         }
     }
 
-    /// Commits what waits. On a fault all of it goes on waiting.
-    pub(super) fn commit(&mut self) {
-        if self.waiting.is_empty() {
-            return;
-        }
+    /// Commits what is due. On a fault all of it goes on waiting.
+    pub(super) fn commit(&mut self, due: Due<'_>) {
         let begun = self.clock.now();
+        let later = self.set_aside(due, begun);
+        if !self.waiting.is_empty() {
+            self.write(begun);
+        }
+        self.put_back(later);
+    }
+
+    fn write(&mut self, begun: Timestamp) {
         self.pace.begin(begun);
         let appended = self.store.append(&self.waiting);
         let ended = self.clock.now();
         self.pace.end(ended);
         match appended {
             Ok(results) => {
-                self.watch.committed(self.facts, ended.since(begun));
+                let facts = self.waiting.iter().map(|write| write.entries.len()).sum();
+                self.watch.committed(facts, ended.since(begun));
                 self.fault = None;
-                self.settle(results);
+                self.facts -= facts;
+                self.settle(results, facts);
             }
             Err(fault) => {
                 self.watch.failed(fault.kind);
@@ -99,8 +124,32 @@ impl Committer {
         self.watch.queued(self.facts);
     }
 
-    fn settle(&mut self, results: Vec<Result<(), StoreError>>) {
-        let mut committed = Vec::with_capacity(self.facts);
+    /// Takes out what is not due.
+    fn set_aside(&mut self, due: Due<'_>, now: Timestamp) -> Vec<Write> {
+        let Due::Asked(asked) = due else { return Vec::new() };
+        let is_due = |write: &Write| {
+            let stream = &write.stream;
+            let has_waited = || self.places.get(stream).is_none_or(|place| now.since(place.since) >= PATIENCE);
+            stream.session().is_none() || asked.contains(stream) || has_waited()
+        };
+        let (due, later) = std::mem::take(&mut self.waiting).into_iter().partition(is_due);
+        self.waiting = due;
+        later
+    }
+
+    /// Puts what was set aside behind what still waits.
+    fn put_back(&mut self, later: Vec<Write>) {
+        self.waiting.extend(later);
+        let mut places = std::mem::take(&mut self.places);
+        for (index, write) in self.waiting.iter().enumerate() {
+            if let Some(place) = places.remove(&write.stream) {
+                self.places.insert(write.stream, Place { index, ..place });
+            }
+        }
+    }
+
+    fn settle(&mut self, results: Vec<Result<(), StoreError>>, facts: usize) {
+        let mut committed = Vec::with_capacity(facts);
         for (write, result) in self.waiting.drain(..).zip(results) {
             match result {
                 Ok(()) => committed.extend(write.entries),
@@ -115,8 +164,6 @@ impl Committer {
                 }
             }
         }
-        self.places.clear();
-        self.facts = 0;
         for sink in &mut self.sinks {
             sink.publish(&committed);
         }
@@ -125,6 +172,11 @@ impl Committer {
     /// The times of its commits.
     pub(super) const fn pace(&self) -> &Arc<Pace> {
         &self.pace
+    }
+
+    /// Whether something waits for a commit.
+    pub(super) const fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
     }
 
     /// Whether everything of this stream so far is durable.

@@ -5,6 +5,7 @@
 //! It must never know what it carries.
 
 use std::{
+    collections::VecDeque,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -12,7 +13,7 @@ use std::{
 use super::lock;
 
 /// How long what nobody waits for may linger.
-const LINGER: Duration = Duration::from_millis(2);
+pub(super) const LINGER: Duration = Duration::from_millis(2);
 /// Items handed over at once at the most; so many do not linger.
 const BATCH: usize = 1024;
 
@@ -32,7 +33,7 @@ struct Shared<T> {
 }
 
 struct State<T> {
-    items: Vec<T>,
+    items: VecDeque<T>,
     urgent: bool,
     /// What the thread sleeps for.
     sleeps: Option<Sleep>,
@@ -50,7 +51,7 @@ enum Sleep {
 
 /// A queue and both of its ends.
 pub(super) fn queue<T>() -> (Sender<T>, Receiver<T>) {
-    let state = State { items: Vec::new(), urgent: false, sleeps: None, no_sender: false, no_receiver: false };
+    let state = State { items: VecDeque::new(), urgent: false, sleeps: None, no_sender: false, no_receiver: false };
     let shared = Arc::new(Shared { state: Mutex::new(state), wake: Condvar::new() });
     (Sender(shared.clone()), Receiver(shared))
 }
@@ -71,7 +72,7 @@ impl<T> Sender<T> {
         if state.no_receiver {
             return Err(Gone);
         }
-        state.items.push(item);
+        state.items.push_back(item);
         state.urgent |= urgent;
         let wake = match state.sleeps {
             None => false,
@@ -118,10 +119,11 @@ impl<T> Receiver<T> {
             state.sleeps = Some(Sleep::UntilUrgent);
             state = self.linger(state);
         }
-        let rest = if state.items.len() > BATCH { state.items.split_off(BATCH) } else { Vec::new() };
+        let count = state.items.len().min(BATCH);
+        let taken = state.items.drain(..count).collect();
         // What is left has waited long enough.
-        state.urgent = !rest.is_empty();
-        Some(std::mem::replace(&mut state.items, rest))
+        state.urgent = !state.items.is_empty();
+        Some(taken)
     }
 
     /// Sleeps until it is woken, and says whether that was in time.

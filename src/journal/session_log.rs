@@ -51,7 +51,7 @@ impl SessionLog {
         until: Timestamp,
         once: Option<Once>,
     ) -> Self {
-        let holding = Holding::Taking(Taking { owner: journal.process(), until, once });
+        let holding = Holding::Taking(Box::new(Taking { owner: journal.process(), until, once }));
         let book = Book { next: 0, last: Timestamp::default(), state: State::default(), blobs, holding };
         let log = Self::of(journal, id, started.trace.clone(), book);
         log.record(Fact::SessionStarted(Box::new(started)));
@@ -151,10 +151,11 @@ impl SessionLog {
             book.last = at;
         }
         let blobs = std::mem::take(&mut book.blobs);
-        let holding = book.holding;
-        if let Holding::Taking(_) = holding {
-            book.holding = Holding::Held(LeaseEpoch::FIRST);
-        }
+        let held = match book.holding {
+            Holding::Taking(_) => Holding::Held(LeaseEpoch::FIRST),
+            Holding::Held(epoch) => Holding::Held(epoch),
+        };
+        let holding = std::mem::replace(&mut book.holding, held);
         self.inner.journal.writer().append(entries, blobs, Some(holding));
     }
 

@@ -1,5 +1,5 @@
-//! The writer: one thread that commits whatever was recorded while the last commit ran, and what
-//! nobody waits for a moment later, so that there are fewer commits.
+//! The writer: one thread that commits what somebody waits for at once, with whatever else was
+//! recorded a while ago, and the rest a moment later, so that there are fewer and larger writes.
 //!
 //! Recording never waits for it. Whoever needs durability asks for the barrier.
 
@@ -15,10 +15,10 @@ use std::{
 use tokio::sync::{oneshot, watch};
 
 use super::{
-    committer::Committer,
+    committer::{Committer, Due},
     lock,
     pace::{Pace, Pressure},
-    queue::{self, Receiver, Sender},
+    queue::{self, LINGER, Receiver, Sender},
 };
 use crate::core::{
     Clock, Entry, Sink, Store, StreamId, Timestamp,
@@ -113,7 +113,7 @@ impl Writer {
             Lane::Inline(committer) => {
                 let mut committer = lock(committer);
                 committer.take(entries, blobs, holding);
-                committer.commit();
+                committer.commit(Due::All);
             }
         }
     }
@@ -146,7 +146,7 @@ impl Writer {
             }
             Lane::Inline(committer) => {
                 let mut committer = lock(committer);
-                committer.commit();
+                committer.commit(Due::All);
                 committer.verdict(stream)
             }
         }
@@ -211,7 +211,7 @@ impl Writer {
             }
             Lane::Inline(committer) => {
                 let mut committer = lock(committer);
-                committer.commit();
+                committer.commit(Due::All);
                 committer.flush_sinks();
                 committer.fault().map_or(Ok(()), |fault| Err(fault.clone()))
             }
@@ -234,7 +234,7 @@ struct Worker {
 impl Worker {
     fn run(mut self) {
         while let Some(commands) = self.collect() {
-            let mut flushes = Vec::new();
+            let (mut flushes, mut asked) = (Vec::new(), Vec::new());
             let mut stop = None;
             for command in commands {
                 match command {
@@ -242,14 +242,17 @@ impl Worker {
                         self.depth.fetch_sub(entries.len(), Ordering::Relaxed);
                         self.committer.take(entries, blobs, holding);
                     }
-                    Command::Flush(stream, answer) => flushes.push((stream, answer)),
+                    Command::Flush(stream, answer) => {
+                        asked.push(stream);
+                        flushes.push(answer);
+                    }
                     Command::Forget(stream) => self.committer.forget(stream),
                     Command::Stop(answer) => stop = Some(answer),
                 }
             }
-            self.committer.commit();
+            self.committer.commit(if flushes.is_empty() || stop.is_some() { Due::All } else { Due::Asked(&asked) });
             self.tell();
-            for (stream, answer) in flushes {
+            for (stream, answer) in asked.into_iter().zip(flushes) {
                 // Whoever asked may have been cancelled meanwhile.
                 let _ = answer.send(self.committer.verdict(stream));
             }
@@ -259,14 +262,18 @@ impl Worker {
                 return;
             }
         }
+        self.committer.commit(Due::All);
         self.committer.flush_sinks();
     }
 
     /// Waits for a command and takes what else has come; nothing once every handle is gone.
-    /// While a failed commit waits, it comes back after a while without any.
+    /// While something waits for its commit, it comes back after a while without any.
     fn collect(&mut self) -> Option<Vec<Command>> {
         if self.committer.fault().is_some() {
             return self.receiver.take(Some(RETRY));
+        }
+        if self.committer.is_waiting() {
+            return self.receiver.take(Some(LINGER));
         }
         if self.receiver.is_empty() {
             self.committer.flush_sinks();

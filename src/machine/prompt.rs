@@ -77,17 +77,17 @@ fn estimate_definition(definition: &ToolDefinition) -> u64 {
 pub fn request(state: &State, prompt: &Prompt, purpose: CallPurpose, max_tokens: u64, old: Old) -> ModelRequest {
     let mut messages: Vec<_> = state.carried().messages(prompt).chain(state.history()).cloned().collect();
     let tools = match purpose {
-        CallPurpose::Step => prompt.tools.to_vec(),
+        CallPurpose::Step => prompt.tools.clone(),
         CallPurpose::Direct => {
             messages.push(Message::User { content: direct_instruction(state.language()).to_owned() });
-            Vec::new()
+            Arc::default()
         }
         // What is asked stands in the history, as a word to the answer that did not fit.
-        CallPurpose::Repair => Vec::new(),
+        CallPurpose::Repair => Arc::default(),
         CallPurpose::WrapUp => {
             forget_unanswered_calls(&mut messages);
             messages.push(Message::User { content: wrap_up_instruction(state.language()).to_owned() });
-            Vec::new()
+            Arc::default()
         }
         CallPurpose::Summary => return summary::request(state, prompt, old, max_tokens),
     };

@@ -214,7 +214,7 @@ impl State {
         if call.purpose != CallPurpose::Summary {
             self.see_context(call.estimated_input_tokens, call);
         }
-        self.open.insert(op, Open::Model { call: call.clone(), attempt: None, attempts: 0 });
+        self.open.insert(op, Open::Model { call: Box::new(call.clone()), attempt: None, attempts: 0 });
     }
 
     fn end_model_call(&mut self, op: SpanId, end: &ModelCallEnd) {
@@ -323,7 +323,7 @@ impl State {
         if call.known && !self.tools_called.contains(&call.tool) {
             self.tools_called.push(call.tool.clone());
         }
-        self.open.insert(op, Open::Tool { call: call.clone(), attempt: None, attempts: 0, unsettled: None });
+        self.open.insert(op, Open::Tool { call: Box::new(call.clone()), attempt: None, attempts: 0, unsettled: None });
     }
 
     fn start_model_attempt(&mut self, op: SpanId, number: u32) {

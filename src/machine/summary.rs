@@ -35,7 +35,7 @@ pub fn request(state: &State, prompt: &Prompt, old: Old, max_tokens: u64) -> Mod
     ModelRequest {
         system,
         messages: vec![Message::User { content: text }],
-        tools: Vec::new(),
+        tools: [].into(),
         max_tokens,
         stop: Vec::new(),
         output_schema: None,

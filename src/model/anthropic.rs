@@ -59,7 +59,7 @@ impl Anthropic {
 
     async fn ask_for_count(&self, request: &ModelRequest, trace: TraceContext) -> Option<u64> {
         let body = request::encode_count(request, &self.info.request_model);
-        let (_, response) = self.counter.post(&body, trace, false).await.ok()?;
+        let (_, response) = self.counter.post(body.into(), trace, false).await.ok()?;
         let body = self.counter.body_of(response).await.ok()?;
         serde_json::from_str::<Value>(&body).ok()?.get("input_tokens")?.as_u64()
     }

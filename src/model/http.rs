@@ -161,11 +161,11 @@ impl Endpoint {
 
     /// Sends a request; what comes back is the beginning of a reply.
     pub(super) async fn send(&self, call: ModelCallInput<'_>, stream: bool) -> Result<(Form, Response), Fault> {
-        self.post(call.body, call.trace, stream).await
+        self.post(call.body.clone(), call.trace, stream).await
     }
 
     /// Sends a body.
-    pub(super) async fn post(&self, body: &[u8], trace: TraceContext, stream: bool) -> Result<(Form, Response), Fault> {
+    pub(super) async fn post(&self, body: Bytes, trace: TraceContext, stream: bool) -> Result<(Form, Response), Fault> {
         let accept = if stream { "text/event-stream" } else { "application/json" };
         let request = self
             .client
@@ -174,7 +174,7 @@ impl Endpoint {
             .header(ACCEPT, accept)
             .header("traceparent", trace.traceparent())
             .headers(self.headers.clone())
-            .body(Bytes::copy_from_slice(body));
+            .body(body);
         let response = request.send().await.map_err(|error| unsent(&error))?;
         if !response.status().is_success() {
             return Err(self.failure(response).await);

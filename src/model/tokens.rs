@@ -106,7 +106,7 @@ mod tests {
         let request = |content| ModelRequest {
             system: String::new(),
             messages: vec![said(content)],
-            tools: Vec::new(),
+            tools: [].into(),
             max_tokens: 1,
             stop: Vec::new(),
             output_schema: None,

@@ -12,6 +12,8 @@ use std::{
     },
 };
 
+use bytes::Bytes;
+
 use super::{Runtime, lineup::Agents, random};
 use crate::{
     core::{
@@ -147,7 +149,7 @@ impl Runtime {
             output_schema: agent.output_schema.as_deref().cloned(),
             ..ModelRequest::default()
         };
-        let body = model.encode(&request);
+        let body = Bytes::from(model.encode(&request));
         let input =
             ModelInput { model: &**model, request: &request, body: &body, timeout, probe: true, is_private: true };
         let entropy = &*self.inner.entropy;

@@ -2,6 +2,7 @@
 
 use std::{future::Future, sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -241,7 +242,7 @@ async fn count(log: &SessionLog, model: &dyn Model, agent: &Agent, prompt: &Prom
 async fn ask_model(log: &SessionLog, agent: &Agent, chosen: Chosen<'_>, prompt: &Prompt, ask: Ask) {
     let Ask { step, purpose, allowance, old } = ask;
     let request = log.read(|state| request(state, prompt, purpose, allowance.max_tokens, old));
-    let body = chosen.model.encode(&request);
+    let body = Bytes::from(chosen.model.encode(&request));
     let call = MeteredCall::new(ModelCall {
         step,
         purpose,

@@ -83,13 +83,13 @@ fn close(log: &SessionLog, id: SpanId, open: Open) {
             if let Some(attempt) = attempt {
                 log.close_lost(&ModelAttempt { call: id, attempt, model: call.model.name.clone(), wait_ms: 0 }, id);
             }
-            log.close_lost(&call, id);
+            log.close_lost(&*call, id);
         }
         Open::Tool { call, attempt, .. } => {
             if let Some((attempt, effect)) = attempt {
                 close_tool_attempt(log, id, attempt, effect);
             }
-            log.close_lost(&call, id);
+            log.close_lost(&*call, id);
         }
     }
 }

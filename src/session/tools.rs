@@ -25,13 +25,15 @@ use crate::{
 /// Runs the calls, at most `max_parallel_tools` at a time. Results are recorded as they come and
 /// enter the history in call order.
 pub(super) async fn run_tools(log: &SessionLog, agent: &Agent, principal: &Arc<Principal>, calls: Vec<ToolCall>) {
+    // Boxed, so that a session that waits for its model keeps no room for the way of a call.
+    let run = |call| Box::pin(run_call(log, agent, principal, call));
+    let calls = match <[ToolCall; 1]>::try_from(calls) {
+        Ok([only]) => return run(only).await,
+        Err(calls) => calls,
+    };
     let width = log.read(|state| state.limits().max_parallel_tools).max(1);
     let width = usize::try_from(width).unwrap_or(usize::MAX);
-    stream::iter(calls)
-        .map(|call| run_call(log, agent, principal, call))
-        .buffer_unordered(width)
-        .for_each(|()| std::future::ready(()))
-        .await;
+    stream::iter(calls).map(run).buffer_unordered(width).for_each(|()| std::future::ready(())).await;
 }
 
 /// Runs one call that no model asked for, through its whole path; where a person must agree,

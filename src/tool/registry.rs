@@ -69,12 +69,14 @@ pub struct Registry {
 #[derive(Clone, Debug, Default)]
 pub struct ToolSet {
     tools: Vec<Arc<Registered>>,
+    /// What models are shown of them, for whoever may use all.
+    definitions: Arc<[ToolDefinition]>,
 }
 
 /// A tool with its compiled schema.
 pub(super) struct Registered {
     tool: Arc<dyn Tool>,
-    definition: ToolDefinition,
+    definition: Arc<ToolDefinition>,
     schema: Schema,
 }
 
@@ -146,7 +148,8 @@ impl Registry {
                 Ok(schema) => {
                     // The model is shown what is enforced.
                     definition.input_schema = schema.source().clone();
-                    if tools.insert(name.clone(), Arc::new(Registered { tool, definition, schema })).is_some() {
+                    let registered = Registered { tool, definition: Arc::new(definition), schema };
+                    if tools.insert(name.clone(), Arc::new(registered)).is_some() {
                         problems.push(RegistryProblem::Duplicate(name));
                     }
                 }
@@ -192,24 +195,32 @@ impl Registry {
                 }),
             }
         }
-        if problems.is_empty() { Ok(ToolSet { tools }) } else { Err(Error { problems }) }
+        if problems.is_empty() { Ok(ToolSet::new(tools)) } else { Err(Error { problems }) }
     }
 
     /// All tools as one set, sorted by name.
     pub fn all(&self) -> ToolSet {
-        ToolSet { tools: self.tools.values().cloned().collect() }
+        ToolSet::new(self.tools.values().cloned().collect())
     }
 }
 
 impl ToolSet {
+    fn new(tools: Vec<Arc<Registered>>) -> Self {
+        let definitions = tools.iter().map(|tool| (*tool.definition).clone()).collect();
+        Self { tools, definitions }
+    }
+
     /// What the model is shown: the tools that the principal may use.
-    pub fn definitions(&self, principal: &Principal) -> Vec<ToolDefinition> {
-        self.usable(principal).map(|tool| tool.definition.clone()).collect()
+    pub fn definitions(&self, principal: &Principal) -> Arc<[ToolDefinition]> {
+        if self.usable(principal).count() == self.tools.len() {
+            return self.all_definitions();
+        }
+        self.usable(principal).map(|tool| (*tool.definition).clone()).collect()
     }
 
     /// What a model is shown at the most: every tool, whoever may use it.
-    pub fn all_definitions(&self) -> Vec<ToolDefinition> {
-        self.tools.iter().map(|tool| tool.definition.clone()).collect()
+    pub fn all_definitions(&self) -> Arc<[ToolDefinition]> {
+        self.definitions.clone()
     }
 
     /// What the tools that the principal may use declare of themselves.

@@ -11,6 +11,7 @@ use std::{
     collections::BTreeMap,
     fmt::Debug,
     path::Path,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -167,7 +168,8 @@ fn model_info() -> ModelInfo {
 
 /// A session at its beginning, and one with a result.
 fn requests() -> [ModelRequest; 2] {
-    let tools = vec![ToolDefinition { name: "txn_sum".into(), description: String::new(), input_schema: json!({}) }];
+    let tool = ToolDefinition { name: "txn_sum".into(), description: String::new(), input_schema: json!({}) };
+    let tools: Arc<[ToolDefinition]> = [tool].into();
     let task = Message::User { content: "taxi and food, такси".into() };
     let call = ToolCall { id: "c1".into(), name: "txn_sum".into(), arguments: Arguments::Json(json!({})) };
     let history = vec![
@@ -203,7 +205,7 @@ fn no_script_panics_hangs_or_swells() {
                 span_id: SpanId::from_bytes([1; 8]),
                 sampled: true,
             };
-            let body = model.encode(request);
+            let body = model.encode(request).into();
             let answer = runtime.block_on(async {
                 model.call(ModelCallInput { request, body: &body, trace, progress: &Nobody }).await
             });

@@ -30,6 +30,7 @@ mod fallback;
 mod faults;
 mod feed;
 mod fuzz;
+mod group_commit;
 mod handovers;
 mod idempotency;
 mod inject;

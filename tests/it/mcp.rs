@@ -166,7 +166,7 @@ impl Model for Lines {
 pub fn shown(world: &World) -> BTreeMap<String, ToolDefinition> {
     let agent = world.runtime.agents()["test"].clone();
     let definitions = agent.tools.definitions(&world.config.auth.default_principal);
-    definitions.into_iter().map(|definition| (definition.name.clone(), definition)).collect()
+    definitions.iter().map(|definition| (definition.name.clone(), definition.clone())).collect()
 }
 
 fn config(servers: &str) -> Config {

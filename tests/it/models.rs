@@ -66,12 +66,13 @@ fn request() -> ModelRequest {
     ModelRequest {
         system: "Help.".into(),
         messages: vec![Message::User { content: "What is the weather in Paris?".into() }],
-        tools: vec![ToolDefinition {
+        tools: [ToolDefinition {
             name: "get_weather".into(),
             description: "The weather.".into(),
             input_schema: json!({"type": "object", "properties": {"city": {"type": "string"}},
                 "required": ["city"], "additionalProperties": false}),
-        }],
+        }]
+        .into(),
         max_tokens: 300,
         ..ModelRequest::default()
     }
@@ -93,7 +94,7 @@ fn trace() -> TraceContext {
 /// Asks the model once.
 async fn ask(model: &dyn Model) -> Result<ModelReply, Fault> {
     let request = request();
-    let body = model.encode(&request);
+    let body = model.encode(&request).into();
     model.call(ModelCallInput { request: &request, body: &body, trace: trace(), progress: &Nobody }).await
 }
 

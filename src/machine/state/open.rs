@@ -12,7 +12,7 @@ pub enum Open {
     /// A model call.
     Model {
         /// What it asks.
-        call: ModelCall,
+        call: Box<ModelCall>,
         /// The attempt under way.
         attempt: Option<u32>,
         /// Attempts begun.
@@ -21,7 +21,7 @@ pub enum Open {
     /// A tool call.
     Tool {
         /// What was asked for.
-        call: ToolCallBegin,
+        call: Box<ToolCallBegin>,
         /// The attempt under way and what it changes.
         attempt: Option<(u32, Effect)>,
         /// Attempts begun.

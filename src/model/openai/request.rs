@@ -163,7 +163,7 @@ mod tests {
                 result("call_2", "no JSON", true),
                 Message::Assistant { content: "Two.".into(), calls: Vec::new() },
             ],
-            tools: vec![ToolDefinition { name: "a".into(), description: "The a.".into(), input_schema: schema }],
+            tools: [ToolDefinition { name: "a".into(), description: "The a.".into(), input_schema: schema }].into(),
             max_tokens: 512,
             ..ModelRequest::default()
         }
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_plain_request_to_a_compatible_server() {
-        let body = sent(&ModelRequest { tools: Vec::new(), ..request() }, MaxTokensKey::MaxTokens, false);
+        let body = sent(&ModelRequest { tools: [].into(), ..request() }, MaxTokensKey::MaxTokens, false);
         assert_eq!(body["max_tokens"], 512);
         assert_eq!(body["stream"], false);
         for key in ["max_completion_tokens", "stream_options", "tools", "stop", "response_format"] {

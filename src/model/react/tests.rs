@@ -162,11 +162,12 @@ fn history() -> ModelRequest {
             Message::Assistant { content: "It rains.".into(), calls: Vec::new() },
             Message::User { content: "And now?".into() },
         ],
-        tools: vec![ToolDefinition {
+        tools: [ToolDefinition {
             name: "get_weather".into(),
             description: "The weather.".into(),
             input_schema: schema,
-        }],
+        }]
+        .into(),
         max_tokens: 100,
         ..ModelRequest::default()
     }
@@ -190,16 +191,16 @@ fn the_history_is_what_the_model_would_have_written() {
         user("And now?"),
     ];
     assert_eq!(flat.messages, expected);
-    assert_eq!((flat.stop, flat.tools, flat.max_tokens), (vec!["Observation:".to_owned()], Vec::new(), 100));
+    assert_eq!((flat.stop, flat.tools, flat.max_tokens), (vec!["Observation:".to_owned()], [].into(), 100));
     let tool = "You can call these tools:\n\nget_weather: The weather.\nInput, as JSON Schema: {\"type\":\"object\",";
     assert!(flat.system.starts_with(&format!("Help.\n\n{tool}")), "{}", flat.system);
 }
 
 #[test]
 fn a_request_without_tools_forbids_them_and_one_that_never_had_any_is_left_alone() {
-    let wrap_up = flatten(&ModelRequest { tools: Vec::new(), ..history() });
+    let wrap_up = flatten(&ModelRequest { tools: [].into(), ..history() });
     assert_eq!(wrap_up.system, "Help.\n\nNo tool can be called now. Write the answer behind \"Final Answer:\".");
-    let plain = ModelRequest { messages: vec![Message::User { content: "Hi".into() }], tools: Vec::new(), ..history() };
+    let plain = ModelRequest { messages: vec![Message::User { content: "Hi".into() }], tools: [].into(), ..history() };
     assert_eq!(flatten(&plain), plain);
 }
 

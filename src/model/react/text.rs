@@ -61,7 +61,7 @@ pub(super) fn flatten(request: &ModelRequest) -> ModelRequest {
     ModelRequest {
         system: system(&request),
         messages: messages(&request.messages),
-        tools: Vec::new(),
+        tools: [].into(),
         max_tokens: request.max_tokens,
         stop,
         output_schema: None,

@@ -42,11 +42,11 @@ fn answered(id: &str, content: &str, is_error: bool) -> Message {
 
 fn request(messages: Vec<Message>) -> ModelRequest {
     let tool = ToolDefinition { name: "txn_sum".into(), description: String::new(), input_schema: json!({}) };
-    ModelRequest { system: String::new(), messages, tools: vec![tool], max_tokens: 1000, ..ModelRequest::default() }
+    ModelRequest { system: String::new(), messages, tools: [tool].into(), max_tokens: 1000, ..ModelRequest::default() }
 }
 
 async fn call_in(trace: u8, model: &Scripted, request: &ModelRequest) -> Result<ModelReply, Fault> {
-    let body = model.encode(request);
+    let body = model.encode(request).into();
     let trace =
         TraceContext { trace_id: TraceId::from_bytes([trace; 16]), span_id: SpanId::from_bytes([1; 8]), sampled: true };
     model.call(ModelCallInput { request, body: &body, trace, progress: &Nobody }).await
@@ -65,7 +65,7 @@ impl Progress for Heard {
 
 async fn hear(model: &Scripted, heard: &Heard) -> Result<ModelReply, Fault> {
     let request = request(vec![user("x")]);
-    let body = model.encode(&request);
+    let body = model.encode(&request).into();
     let trace =
         TraceContext { trace_id: TraceId::from_bytes([1; 16]), span_id: SpanId::from_bytes([1; 8]), sampled: true };
     model.call(ModelCallInput { request: &request, body: &body, trace, progress: heard }).await
@@ -114,7 +114,7 @@ async fn the_bank_has_its_other_branches() {
     let looping = vec![user("зациклись"), asked(&[("a", "txn_sum")]), answered("a", "{}", false)];
     let mut wrap_up = request(looping);
     assert_eq!(call_in(1, &bank, &wrap_up).await.expect("again").calls[0].name, "txn_sum");
-    wrap_up.tools.clear();
+    wrap_up.tools = [].into();
     wrap_up.messages.push(user("Сформулируй, что известно."));
     assert_eq!(call_in(1, &bank, &wrap_up).await.expect("a text").text, "Пока известно только это: {}");
 }

@@ -21,6 +21,9 @@ use prometheus::IntCounter;
 const CAPACITY: usize = 8192;
 /// Bytes that are gathered for one write.
 const BATCH: usize = 64 * 1024;
+/// How long the first line waits for others, so that a commit's lines are one write, and the
+/// thread is not woken for each of them.
+const LINGER: Duration = Duration::from_millis(2);
 
 /// The fold's end of the lane.
 #[derive(Clone, Debug)]
@@ -111,6 +114,9 @@ impl<W: Write> Writer<W> {
     fn run(&mut self, queue: &Receiver<Vec<u8>>) {
         while let Ok(line) = queue.recv() {
             self.batch.extend_from_slice(&line);
+            if !self.shared.stopping.load(Ordering::Acquire) {
+                thread::sleep(LINGER);
+            }
             while self.batch.len() < BATCH {
                 match queue.try_recv() {
                     Ok(line) => self.batch.extend_from_slice(&line),

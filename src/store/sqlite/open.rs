@@ -8,7 +8,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, config::DbConfig};
 
 use crate::core::port::{StoreError, StoreErrorKind};
 
@@ -21,6 +21,10 @@ use crate::store::error;
 
 /// Statements that a connection keeps prepared; there are about forty, and sixteen lists.
 const PREPARED: usize = 64;
+
+/// Pages of the log file after which it is copied into the database: 16 MiB. Pages that change
+/// often are copied the more seldom.
+const LOG_PAGES: i64 = 4096;
 
 /// Bytes that the log file keeps after a burst.
 const LOG_BYTES: i64 = 64 * 1024 * 1024;
@@ -60,6 +64,8 @@ fn connect(path: &Path, options: &Options) -> rusqlite::Result<Connection> {
     conn.busy_timeout(options.busy_timeout)?;
     conn.set_prepared_statement_cache_capacity(PREPARED);
     conn.pragma_update(None, "foreign_keys", true)?;
+    // Else SQLite plans a statement anew each time that another value is bound to it.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(conn)
 }
 
@@ -74,6 +80,7 @@ fn set_up_writer(conn: &Connection, options: &Options) -> Result<(), Failure> {
     // pages of others too. It costs no further writing.
     conn.pragma_update_and_check(None, "secure_delete", "FAST", |_| Ok(()))?;
     conn.pragma_update_and_check(None, "journal_size_limit", LOG_BYTES, |_| Ok(()))?;
+    conn.pragma_update_and_check(None, "wal_autocheckpoint", LOG_PAGES, |_| Ok(()))?;
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 //! transaction, which is either committed or leaves nothing. Statements are prepared once, and
 //! the text of facts goes through one buffer.
 
-use rusqlite::{Connection, OptionalExtension, Params, params};
+use rusqlite::{Connection, Params, params};
 
 use crate::{
     core::{
@@ -18,6 +18,9 @@ use super::{codec, desk, failure::Failure, notices, once};
 
 /// Bytes that the probe writes: more than a usual append needs.
 const PROBE_BYTES: i64 = 64 * 1024;
+
+/// Inserts a write; the result inside is of this write alone, the one outside of all.
+type Insert = fn(&mut Writer, &Write, &str) -> Result<Result<(), Failure>, Failure>;
 
 /// The writing connection and its buffer.
 #[derive(Debug)]
@@ -37,13 +40,37 @@ impl Writer {
         &self.conn
     }
 
-    /// Writes all in one transaction; a write that is at fault by itself is left out of it.
+    /// Writes all in one transaction; a write that is at fault by itself is left out of it. Only
+    /// where one turns out to be, all are written anew under a savepoint each: savepoints copy
+    /// every page before it changes.
     pub(super) fn append(
         &mut self,
         writes: &[Write],
         describe: impl Fn(Failure) -> StoreError,
     ) -> Result<Vec<Result<(), StoreError>>, Failure> {
-        self.transaction(|writer| writes.iter().map(|write| writer.append_one(write, &describe)).collect())
+        match self.append_all(writes, &describe, |writer, write, stream| writer.insert(write, stream).map(Ok)) {
+            Err(failure) if failure.is_of_one_write() => self.append_all(writes, &describe, Self::insert_or_undo),
+            result => result,
+        }
+    }
+
+    fn append_all(
+        &mut self,
+        writes: &[Write],
+        describe: &impl Fn(Failure) -> StoreError,
+        insert: Insert,
+    ) -> Result<Vec<Result<(), StoreError>>, Failure> {
+        self.transaction(|writer| {
+            let mut append_one = |write: &Write| {
+                let stream = write.stream.to_string();
+                match writer.check(write, &stream) {
+                    Ok(()) => Ok(insert(writer, write, &stream)?.map_err(describe)),
+                    Err(failure) if failure.is_of_one_write() => Ok(Err(describe(failure))),
+                    Err(failure) => Err(failure),
+                }
+            };
+            writes.iter().map(&mut append_one).collect()
+        })
     }
 
     /// Runs work that is committed as a whole or not at all.
@@ -95,19 +122,34 @@ impl Writer {
         Ok(())
     }
 
-    /// The result inside is of this write alone; the one outside is of the whole transaction.
-    fn append_one(
-        &mut self,
-        write: &Write,
-        describe: impl Fn(Failure) -> StoreError,
-    ) -> Result<Result<(), StoreError>, Failure> {
-        let stream = write.stream.to_string();
-        if let Err(failure) = self.check(write, &stream) {
-            return if failure.is_of_one_write() { Ok(Err(describe(failure))) } else { Err(failure) };
+    /// Holds a write against the rules.
+    fn check(&self, write: &Write, stream: &str) -> Result<(), Failure> {
+        check::check_order(write)?;
+        let (next, standing) = self.standing(stream)?;
+        // Before the place: whoever lost the session is told so, and not that its place is taken.
+        if let (Some(_), Some(relied)) = (write.stream.session(), write.lease) {
+            check::check_lease(write.stream, relied, standing)?;
         }
+        check::check_place(write, next)?;
+        Ok(())
+    }
+
+    /// The next free place of a stream, and the holding of a session that stands, whether or not
+    /// its time is over.
+    fn standing(&self, stream: &str) -> Result<(u64, Option<LeaseEpoch>), Failure> {
+        let sql = "SELECT (SELECT coalesce(max(seq) + 1, 0) FROM fact WHERE stream = ?1), \
+                   (SELECT epoch FROM lease WHERE session = ?1 AND owner IS NOT NULL)";
+        let standing = self.conn.prepare_cached(sql)?.query_row([stream], |row| {
+            let epoch: Option<i64> = row.get(1)?;
+            Ok((codec::number(row, 0)?, epoch.map(|_| codec::number(row, 1)).transpose()?))
+        })?;
+        Ok((standing.0, standing.1.map(LeaseEpoch::from_number)))
+    }
+
+    /// Inserts a write, or leaves no trace of it; the result inside is of this write alone.
+    fn insert_or_undo(&mut self, write: &Write, stream: &str) -> Result<Result<(), Failure>, Failure> {
         self.run("SAVEPOINT one_write", [])?;
-        let result = self.insert(write, &stream);
-        match result {
+        match self.insert(write, stream) {
             Ok(()) => {
                 self.run("RELEASE one_write", [])?;
                 Ok(Ok(()))
@@ -115,32 +157,10 @@ impl Writer {
             Err(failure) if failure.is_of_one_write() => {
                 self.run("ROLLBACK TO one_write", [])?;
                 self.run("RELEASE one_write", [])?;
-                Ok(Err(describe(failure)))
+                Ok(Err(failure))
             }
             Err(failure) => Err(failure),
         }
-    }
-
-    /// Holds a write against the rules.
-    fn check(&self, write: &Write, stream: &str) -> Result<(), Failure> {
-        check::check_order(write)?;
-        // Before the place: whoever lost the session is told so, and not that its place is taken.
-        if let (Some(_), Some(relied)) = (write.stream.session(), write.lease) {
-            check::check_lease(write.stream, relied, self.standing(stream)?)?;
-        }
-        if !write.entries.is_empty() {
-            let last = "SELECT coalesce(max(seq) + 1, 0) FROM fact WHERE stream = ?1";
-            let next = self.conn.prepare_cached(last)?.query_row([stream], |row| codec::number(row, 0))?;
-            check::check_place(write, next)?;
-        }
-        Ok(())
-    }
-
-    /// The holding of a session that stands, whether or not its time is over.
-    fn standing(&self, session: &str) -> Result<Option<LeaseEpoch>, Failure> {
-        let sql = "SELECT epoch FROM lease WHERE session = ?1 AND owner IS NOT NULL";
-        let epoch = self.conn.prepare_cached(sql)?.query_row([session], |row| codec::number(row, 0)).optional()?;
-        Ok(epoch.map(LeaseEpoch::from_number))
     }
 
     fn insert(&mut self, write: &Write, stream: &str) -> Result<(), Failure> {

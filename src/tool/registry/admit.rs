@@ -30,7 +30,7 @@ pub struct Admitted {
     /// Whether a person must agree to these arguments.
     pub confirm: Confirm,
     /// What the model is shown of the tool.
-    pub definition: ToolDefinition,
+    pub definition: Arc<ToolDefinition>,
 }
 
 /// A call that does not run, and why.
@@ -105,7 +105,7 @@ impl ToolSet {
         let bound = bound(registered.spec(), cx)?;
         rule(registered.spec())?;
         check_own(registered, cx, &with_bound(arguments.clone(), bound.clone()))?;
-        let (tool, definition) = (Arc::clone(&registered.tool), registered.definition.clone());
+        let (tool, definition) = (Arc::clone(&registered.tool), Arc::clone(&registered.definition));
         match registered.spec().confirm_for(&arguments) {
             confirm @ (Confirm::Never | Confirm::Suspend) => {
                 Ok(Admitted { tool, arguments, bound, confirm, definition })

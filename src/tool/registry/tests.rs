@@ -109,7 +109,7 @@ fn an_agent_cannot_have_tools_that_nobody_registered() {
 #[test]
 fn definitions_are_what_the_principal_may_use_in_the_agents_order() {
     let names = |scopes: &[&str]| -> Vec<String> {
-        set().definitions(&cx(scopes).principal).into_iter().map(|definition| definition.name).collect()
+        set().definitions(&cx(scopes).principal).iter().map(|definition| definition.name.clone()).collect()
     };
     assert_eq!(names(&["bank:read"]), ["picky", "open", "ask"]);
     assert_eq!(names(&["bank:read", "bank:write"]), ["picky", "open", "admin", "ask"]);
