@@ -4,9 +4,13 @@
 
 mod axis;
 mod rows;
+#[cfg(test)]
+mod tests;
 
 use std::{collections::HashMap, time::Duration};
 
+#[cfg(test)]
+use self::rows::Row;
 pub(super) use self::rows::Waterfall;
 use super::look::Tone;
 use crate::core::{
