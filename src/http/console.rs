@@ -10,6 +10,7 @@ mod confirmations;
 mod content;
 mod door;
 mod frame;
+mod handovers;
 mod live;
 mod look;
 mod posted;
@@ -68,6 +69,8 @@ pub(super) fn routes(api: Api) -> Router {
         .route("/console/sessions/{id}/cancel", post(session::cancel))
         .route("/console/sessions/{id}/confirmations/{call_id}", post(confirmations::decide))
         .route("/console/confirmations", get(confirmations::list))
+        .route("/console/handovers", get(handovers::list))
+        .route("/console/handovers/{id}", post(handovers::handle))
         .route("/console/circuits", get(circuits::list).post(circuits::switch))
         .route("/console/sign-in", get(sign_in::form).post(sign_in::enter))
         .route("/console/sign-out", post(sign_in::leave))

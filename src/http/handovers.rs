@@ -20,7 +20,10 @@ use super::{
     sessions::asked,
 };
 use crate::{
-    core::handover::{HandoverAction, HandoverFilter, HandoverId, HandoverObjection, HandoverStatus},
+    core::{
+        Sensitive,
+        handover::{Handover, HandoverAction, HandoverFilter, HandoverId, HandoverObjection, HandoverStatus},
+    },
     runtime::NotHandled,
     session::HandoverReport,
 };
@@ -83,7 +86,7 @@ pub(super) async fn list(
     allow(&caller)?;
     let query = asked(query)?;
     let filter = HandoverFilter { status: query.status, before: query.before, limit: query.limit.unwrap_or_default() };
-    let handovers = api.runtime.handovers(filter).await?;
+    let handovers = listed(&api, &caller, filter).await?;
     Ok(Json(Shown { handovers: handovers.into_iter().map(HandoverReport::from).collect() }))
 }
 
@@ -110,22 +113,54 @@ pub(super) async fn handle(
 ) -> Result<Json<HandoverReport>, Problem> {
     allow(&caller)?;
     let word = read(&whole(body)?)?;
-    let id: HandoverId = id.parse().map_err(|_| none(&id))?;
-    let comment = word.comment.map(Into::into);
-    let handled = api.runtime.handle_handover(id, word.action, caller.id().into(), comment).await;
-    handled.map(|handover| Json(handover.into())).map_err(refusal)
+    Ok(Json(settle(&api, &caller, &id, word.action, word.comment).await?.into()))
+}
+
+/// Some hand-overs, if the caller works on them.
+pub(super) async fn listed(api: &Api, caller: &Caller, filter: HandoverFilter) -> Result<Vec<Handover>, Problem> {
+    allow(caller)?;
+    Ok(api.runtime.handovers(filter).await?)
+}
+
+/// One of them, if the caller works on them.
+pub(super) async fn one(api: &Api, caller: &Caller, id: &str) -> Result<Handover, Problem> {
+    allow(caller)?;
+    let found = api.runtime.handover(named(id)?).await?;
+    found.ok_or_else(|| none(id))
+}
+
+/// Takes the caller's word on a hand-over, if the caller works on them.
+pub(super) async fn settle(
+    api: &Api,
+    caller: &Caller,
+    id: &str,
+    action: HandoverAction,
+    comment: Option<String>,
+) -> Result<Handover, Problem> {
+    allow(caller)?;
+    let comment = bounded(comment)?;
+    api.runtime.handle_handover(named(id)?, action, caller.id().into(), comment).await.map_err(refusal)
 }
 
 fn read(body: &[u8]) -> Result<Asked, Problem> {
-    let word: Asked = object(body, "the body must be a JSON object with an action, claim or close")?;
-    if word.comment.as_ref().is_some_and(|comment| comment.chars().count() > LONGEST) {
+    object(body, "the body must be a JSON object with an action, claim or close")
+}
+
+fn bounded(comment: Option<String>) -> Result<Option<Sensitive<String>>, Problem> {
+    if comment.as_ref().is_some_and(|comment| comment.chars().count() > LONGEST) {
         let detail = format!("the comment is too long: at most {LONGEST} letters");
         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail));
     }
-    Ok(word)
+    Ok(comment.map(Into::into))
 }
 
-fn allow(caller: &Caller) -> Result<(), Problem> {
+/// The identifier that a caller wrote.
+pub(super) fn named(id: &str) -> Result<HandoverId, Problem> {
+    id.parse().map_err(|_| none(id))
+}
+
+/// Whether the caller works on hand-overs.
+pub(super) fn allow(caller: &Caller) -> Result<(), Problem> {
     if caller.is_operator() {
         return Ok(());
     }
@@ -159,16 +194,16 @@ mod tests {
     fn a_word_is_an_action_and_perhaps_a_comment() {
         let word = read(br#"{"action": "claim"}"#).expect("a claim");
         assert_eq!((word.action, word.comment), (HandoverAction::Claim, None));
-        let longest = format!(r#"{{"action": "close", "comment": "{}"}}"#, "я".repeat(LONGEST));
-        assert!(read(longest.as_bytes()).is_ok());
-        for wrong in [
-            "",
-            "{}",
-            r#"{"action": "open"}"#,
-            r#"{"action": "claim", "by": "me"}"#,
-            &format!(r#"{{"action": "close", "comment": "{}"}}"#, "я".repeat(LONGEST + 1)),
-        ] {
+        for wrong in ["", "{}", r#"{"action": "open"}"#, r#"{"action": "claim", "by": "me"}"#] {
             assert!(read(wrong.as_bytes()).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_comment_has_2000_letters_at_the_most() {
+        assert_eq!(bounded(None).ok(), Some(None));
+        let letters = |count: usize| bounded(Some("я".repeat(count)));
+        assert_eq!(letters(2000).ok(), Some(Some("я".repeat(2000).into())));
+        assert!(letters(2001).is_err());
     }
 }

@@ -6,7 +6,9 @@ use super::{Runtime, resume::panicked, spawn};
 use crate::core::{
     Fact, Sensitive,
     fact::HandoverChange,
-    handover::{Handling, Handover, HandoverAction, HandoverFilter, HandoverId, HandoverObjection, OperatorWord},
+    handover::{
+        Handling, Handover, HandoverAction, HandoverFilter, HandoverId, HandoverObjection, OperatorWord, Unclaimed,
+    },
     port::StoreError,
 };
 use crate::signal::metrics::Format;
@@ -84,15 +86,18 @@ impl Runtime {
         }
     }
 
+    /// Hand-overs that nobody has taken on; nothing where the store does not say in time.
+    pub async fn unclaimed(&self) -> Option<Unclaimed> {
+        let unclaimed = self.on_store(|store| store.unclaimed());
+        tokio::time::timeout(PATIENCE, unclaimed).await.ok()?.ok()
+    }
+
     /// The metrics as text, the ages of what waits for a person worked out for now. Hand-overs are
     /// read from the store, so they are true after a restart and for what other processes did.
     pub async fn scrape(&self, format: Format) -> String {
-        let unclaimed = self.on_store(|store| store.unclaimed());
-        let unclaimed = match tokio::time::timeout(PATIENCE, unclaimed).await {
-            Ok(Ok(unclaimed)) => Some(unclaimed),
-            // What was read last is shown; the journal's own metrics say that it is in trouble.
-            Ok(Err(_)) | Err(_) => None,
-        };
+        // Where there is none, what was read last is shown; the journal's own metrics say that it
+        // is in trouble.
+        let unclaimed = self.unclaimed().await;
         let metrics = self.metrics();
         metrics.show_ages(self.inner.journal.clock().now(), unclaimed);
         metrics.render_as(format)

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 mod browser;
+mod handovers;
 mod roles;
 mod visit;
 
@@ -37,7 +38,8 @@ fn every_answer_tells_the_browser_to_run_nothing_else() {
     let server = home.serve();
     let session = server.begin("hi");
     let visit = Visit::new(&server);
-    let pages = ["", "/confirmations", "/circuits", "/no/such/page", "/sessions/nonsense", "?status=nonsense"];
+    let pages =
+        ["", "/confirmations", "/handovers", "/circuits", "/no/such/page", "/sessions/nonsense", "?status=nonsense"];
     let pages = pages.map(|page| format!("/console{page}"));
     for path in pages.into_iter().chain([format!("/console/sessions/{session}")]) {
         let answer = visit.get(&path);
@@ -161,6 +163,7 @@ fn a_form_is_taken_from_a_page_of_this_console_only() {
     let routes = [
         "/sessions",
         "/circuits",
+        "/handovers/hand_0",
         "/sign-in",
         "/sign-out",
         "/sessions/sess_0/cancel",
@@ -176,8 +179,9 @@ fn a_form_is_taken_from_a_page_of_this_console_only() {
             (Some(own.as_str()), Some("cross-site"), Some(&token), "another site"),
             (Some(own.as_str()), Some("same-site"), Some(&token), "a neighbour"),
         ] {
+            let action = if path.contains("handovers") { "claim" } else { "reset" };
             let body = format!(
-                "task=hi&kind=tool&name=txn_sum&action=reset&decision=deny&hash=x&key=x&token={}",
+                "task=hi&kind=tool&name=txn_sum&action={action}&decision=deny&hash=x&key=x&token={}",
                 token.map_or("", |token| token)
             );
             let mut headers = vec![form];
@@ -279,6 +283,22 @@ fn lists_are_filtered_and_paged() {
     assert_eq!(rows("/console?conversation=c+1"), 25);
     assert_eq!((rows("/console?status=done&agent=bank&principal=C-001"), rows("/console?status=error")), (50, 0));
     assert!(first.body.contains("href=\"/console?conversation=c%200\""), "{}", first.body);
+}
+
+#[test]
+fn a_follow_up_leads_to_the_session_before_it() {
+    let home = home("");
+    let server = home.serve();
+    let talk = |task: &str| {
+        let body = json!({"task": task, "conversation_id": "c-1"}).to_string();
+        let report = server.post("/v1/sessions?wait=15s", &body).json();
+        report["session_id"].as_str().unwrap().to_owned()
+    };
+    let (first, second) = (talk("Сколько я потратил на такси в сентябре?"), talk("hi"));
+    let visit = Visit::new(&server);
+    let link = format!("<dt>Follows</dt><dd><a class=\"id\" href=\"/console/sessions/{first}\">");
+    assert_page(&visit.get(&format!("/console/sessions/{second}")), 200, &[&link]);
+    assert!(!visit.get(&format!("/console/sessions/{first}")).body.contains("<dt>Follows</dt>"));
 }
 
 #[test]

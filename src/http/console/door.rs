@@ -83,6 +83,7 @@ impl Door {
             token: self.signed.token(visit),
             caller: None,
             signed_in: false,
+            unclaimed: 0,
             here: visitor::here(uri),
         }
     }
@@ -104,6 +105,9 @@ impl Door {
             return Err(trouble::on_the_way(visitor));
         }
         visitor.caller = self.caller(visitor, request.headers).await?;
+        if visitor.caller.as_ref().is_some_and(Caller::is_operator) {
+            visitor.unclaimed = self.runtime.unclaimed().await.map_or(0, |unclaimed| unclaimed.count);
+        }
         if visitor.caller.is_some() || request.uri.path() == sign_in::PATH {
             return Ok(());
         }

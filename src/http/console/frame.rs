@@ -7,6 +7,7 @@ use super::{assets, words::Words};
 pub(super) enum Place {
     Sessions,
     Confirmations,
+    Handovers,
     Circuits,
     /// None of those that the navigation names.
     Elsewhere,
@@ -28,6 +29,10 @@ pub(super) struct Frame {
     /// What forms carry, so that they are known to be from this page.
     pub(super) token: String,
     pub(super) place: Place,
+    /// Whether the navigation leads to the hand-overs.
+    pub(super) is_operator: bool,
+    /// Hand-overs that nobody has taken on, for operators.
+    pub(super) unclaimed: u64,
 }
 
 impl Frame {
@@ -54,6 +59,10 @@ impl Frame {
 
     pub(super) fn in_confirmations(&self) -> &'static str {
         self.current(Place::Confirmations)
+    }
+
+    pub(super) fn in_handovers(&self) -> &'static str {
+        self.current(Place::Handovers)
     }
 
     pub(super) fn in_circuits(&self) -> &'static str {

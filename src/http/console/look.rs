@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::words::Words;
-use crate::core::{SessionStatus, Timestamp, circuit::CircuitState};
+use crate::core::{SessionStatus, Timestamp, circuit::CircuitState, handover::HandoverStatus};
 
 /// What a colour says; the word beside it says the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +97,27 @@ pub(super) const fn circuit(t: &Words, state: CircuitState) -> Pill {
     Pill { word, label: state.label(), tone }
 }
 
+/// Where a hand-over stands.
+pub(super) const fn handover(t: &Words, status: HandoverStatus) -> Pill {
+    let (word, tone) = match status {
+        HandoverStatus::Open => (t.handover_open, Tone::Warn),
+        HandoverStatus::Claimed => (t.handover_claimed, Tone::Live),
+        HandoverStatus::Closed => (t.handover_closed, Tone::Plain),
+    };
+    Pill { word, label: status.label(), tone }
+}
+
+/// How long something stands already, to the minute: `< 1 min`, `42 min`, `2 h 07 min`, `3 d 04 h`.
+pub(super) fn age(t: &Words, time: Duration) -> String {
+    let minutes = time.as_secs() / 60;
+    match minutes {
+        0 => format!("< 1 {}", t.min),
+        1..60 => format!("{minutes} {}", t.min),
+        60..2880 => format!("{} {} {:02} {}", minutes / 60, t.h, minutes % 60, t.min),
+        _ => format!("{} {} {:02} {}", minutes / 1440, t.d, minutes % 1440 / 60, t.h),
+    }
+}
+
 /// `4.2 ms`, `350 ms`, `12.40 s`, `3 min 05 s`, `5 min`, `2 h 07 min`.
 pub(super) fn took(t: &Words, time: Duration) -> String {
     let (micros, seconds) = (time.as_micros(), time.as_secs());
@@ -142,6 +163,22 @@ mod tests {
             assert_eq!(took(t, Duration::from_micros(micros)), text);
         }
         assert_eq!(took(Words::of(Language::Ru), Duration::from_millis(20)), "20 мс");
+    }
+
+    #[test]
+    fn an_age_is_read_to_the_minute() {
+        let t = Words::of(Language::En);
+        for (seconds, text) in [
+            (59, "< 1 min"),
+            (60, "1 min"),
+            (3599, "59 min"),
+            (7620, "2 h 07 min"),
+            (172_799, "47 h 59 min"),
+            (172_800, "2 d 00 h"),
+            (273_600, "3 d 04 h"),
+        ] {
+            assert_eq!(age(t, Duration::from_secs(seconds)), text);
+        }
     }
 
     #[test]

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     config::Links,
-    core::{Entry, Money, SessionId, Timestamp, fact::SessionStarted},
+    core::{Entry, Fact, Money, SessionId, StreamId, Timestamp, fact::SessionStarted, handover::HandoverId},
     http::{
         Api,
         auth::Caller,
@@ -52,11 +52,22 @@ struct Session {
     /// A heading and a text: the answer, or what there is in its place.
     outcome: Vec<(&'static str, Shown)>,
     explanation: Option<String>,
+    /// The session before it in the conversation.
+    follows: Option<String>,
+    handed: Vec<Handed>,
     waiting: Vec<Card>,
     fall: Waterfall,
     reads: bool,
     trace: Option<String>,
     dashboard: Option<String>,
+}
+
+/// What was handed over to a person.
+struct Handed {
+    cause: &'static str,
+    tool: String,
+    /// Where operators work on it.
+    place: Option<String>,
 }
 
 pub(super) async fn show(
@@ -119,6 +130,8 @@ impl Seen<'_> {
             metadata: metadata.map(|value| Shown::when(reads, || text::json(&value))),
             outcome: outcome.into_iter().filter_map(|(name, said)| Some((name, text(said.as_ref()?)))).collect(),
             explanation: report.explanation.as_deref().map(text::block),
+            follows: report.follows.map(|session| session.to_string()),
+            handed: entries.iter().filter_map(|entry| Handed::of(entry, f.is_operator)).collect(),
             waiting: report.pending_confirmations.iter().map(card).collect(),
             fall: Waterfall::of(entries, t, reads, self.now),
             reads,
@@ -150,6 +163,19 @@ impl Seen<'_> {
         about.push((t.principal, text::line(&report.owner)));
         about.push((t.trace, report.trace_id.to_string()));
         about
+    }
+}
+
+impl Handed {
+    fn of(entry: &Entry, is_operator: bool) -> Option<Self> {
+        let Fact::HandedOver { cause, tool, .. } = &entry.fact else { return None };
+        let StreamId::Session(session) = entry.stream else { return None };
+        let id = HandoverId { session, seq: entry.seq };
+        Some(Self {
+            cause: cause.label(),
+            tool: tool.as_deref().map(text::line).unwrap_or_default(),
+            place: is_operator.then(|| format!("/console/handovers?id={id}")),
+        })
     }
 }
 

@@ -37,6 +37,8 @@ pub(super) struct Visitor {
     pub(super) caller: Option<Caller>,
     /// Whether it is known by a sign-in, which can be left.
     pub(super) signed_in: bool,
+    /// Hand-overs that nobody has taken on, where the visitor works on them.
+    pub(super) unclaimed: u64,
     /// Path and query, without the choice of a language.
     pub(super) here: String,
 }
@@ -69,6 +71,8 @@ impl Visitor {
             signed_in: self.signed_in,
             token: self.token.clone(),
             place,
+            is_operator: self.caller.as_ref().is_some_and(Caller::is_operator),
+            unclaimed: self.unclaimed,
         }
     }
 }

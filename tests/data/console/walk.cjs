@@ -6,7 +6,7 @@ const { mkdirSync } = require("node:fs");
 const { join } = require("node:path");
 const { chromium } = require(process.env.PLAYWRIGHT);
 
-const { OPEN, LOGIN, KEY, SCREENSHOTS } = process.env;
+const { OPEN, LOGIN, KEY, USER_KEY, SCREENSHOTS } = process.env;
 const WIDE = { width: 1280, height: 860 };
 const NARROW = { width: 390, height: 844 };
 const EVIL = "<script>window.hacked = 5</script><img src=x onerror=\"window.hacked = 6\"> javascript:alert(7) \u202etxt";
@@ -34,11 +34,12 @@ async function visitor(browser, options = {}) {
   return page;
 }
 
-async function begin(page, agent, task) {
+async function begin(page, agent, task, conversation = "") {
   await page.goto(`${OPEN}/console`);
   await page.locator("#start > summary").focus();
   await page.keyboard.press("Enter");
   await page.locator("#start select[name=agent]").selectOption(agent);
+  await page.locator("#start input[name=conversation]").fill(conversation);
   await page.locator("#start textarea").fill(task);
   await page.locator("#start button").click();
   await page.waitForURL(/\/console\/sessions\/sess_/);
@@ -165,6 +166,55 @@ async function switchesACircuit(page) {
   await row.locator(".pill", { hasText: "closed" }).waitFor();
 }
 
+async function followsAConversation(page) {
+  const addresses = [];
+  for (const task of ["Сколько я потратил на такси в сентябре?", "А в августе?"]) {
+    await begin(page, "bank", task, "taxi talk");
+    addresses.push(page.url());
+    await stands(page, "done");
+  }
+  await pictures(page, "session-follows");
+  await page.locator("#summary div", { hasText: "Conversation" }).locator("a").last().click();
+  await page.waitForURL(/conversation=taxi/);
+  assert.equal(await page.locator("#rows a.id").count(), 2);
+  await page.goto(addresses[1]);
+  await page.locator("#summary a.id").click();
+  await page.waitForURL(addresses[0]);
+}
+
+async function handlesAHandover(page) {
+  await page.goto(`${OPEN}/console/handovers`);
+  await page.getByText("Nothing is handed over here.").waitFor();
+  await pictures(page, "handovers-empty");
+  for (let count = 0; count < 2; count += 1) {
+    await begin(page, "hasty", "Сколько я потратил на такси в сентябре?");
+    await stands(page, "step limit");
+  }
+  await page.locator(".handed", { hasText: "session_ended" }).waitFor();
+  await page.locator("nav .count", { hasText: "2" }).waitFor();
+  await pictures(page, "session-handed-over");
+  await page.locator(".handed a").click();
+  await page.waitForURL(/handovers\?id=hand_/);
+  await page.locator("#rows input[name=comment]").fill(EVIL);
+  await page.locator("#rows button", { hasText: "Claim" }).click();
+  await page.locator("#rows .pill", { hasText: "claimed" }).waitFor();
+  assert.equal(await page.locator("#rows .mark", { hasText: "window.hacked = 5" }).count(), 1);
+  assert.equal(await page.locator("nav .count").innerText(), "1");
+  await page.getByText("All hand-overs").click();
+  assert.equal(await page.locator("#rows tbody tr").count(), 2);
+  await pictures(page, "handovers");
+  await walksByKeyboard(page, `${OPEN}/console/handovers`);
+  await page.goto(`${OPEN}/console/handovers?lang=ru`);
+  await pictures(page, "handovers-ru");
+  await page.goto(`${OPEN}/console/handovers?status=claimed&lang=en`);
+  await page.locator("#rows button", { hasText: "Close" }).click();
+  await page.waitForURL(`${OPEN}/console/handovers?status=claimed`);
+  await page.getByText("Nothing is handed over here.").waitFor();
+  await page.locator(".filters select").selectOption("closed");
+  await page.locator(".filters button").click();
+  await page.locator("#rows .pill", { hasText: "closed" }).waitFor();
+}
+
 async function staysWhole(page) {
   await begin(page, "hostile", EVIL);
   await stands(page, "done");
@@ -197,6 +247,20 @@ async function speaksRussian(browser) {
   await pictures(page, "sessions-ru");
   await page.getByText("English", { exact: true }).click();
   await page.locator("h1", { hasText: "Sessions" }).waitFor();
+  await page.context().close();
+}
+
+// To a user hand-overs are not there, by the navigation or by their address.
+async function findsNoHandovers(browser) {
+  const page = await visitor(browser);
+  await page.goto(`${LOGIN}/console/sign-in`);
+  await page.locator("input[name=key]").fill(USER_KEY);
+  await page.keyboard.press("Enter");
+  await page.waitForURL(`${LOGIN}/console`);
+  assert.deepEqual(await page.locator("nav a").allInnerTexts(), ["Sessions", "Confirmations", "Circuits"]);
+  const answer = await page.goto(`${LOGIN}/console/handovers`);
+  assert.equal(answer.status(), 404);
+  await pictures(page, "not-there");
   await page.context().close();
 }
 
@@ -236,6 +300,8 @@ setTimeout(() => { console.error("it takes too long", trouble); process.exit(1);
     await step("watches", session);
     await step("approves", approves(page));
     await step("switches", switchesACircuit(page));
+    await step("follows a conversation", followsAConversation(page));
+    await step("handles a hand-over", handlesAHandover(page));
     await step("stays whole", staysWhole(page));
     await page.goto(`${OPEN}/console`);
     await pictures(page, "sessions");
@@ -243,6 +309,7 @@ setTimeout(() => { console.error("it takes too long", trouble); process.exit(1);
     await step("walks by keyboard", walksByKeyboard(page, await session));
     await step("works without script", worksWithoutScript(browser));
     await step("speaks Russian", speaksRussian(browser));
+    await step("finds no hand-overs", findsNoHandovers(browser));
     await step("signs in and out", signsInAndOut(browser));
     assert.deepEqual(trouble, []);
   } finally {

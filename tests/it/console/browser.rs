@@ -10,11 +10,12 @@ use crate::{
     real_parts::shelf,
 };
 
-/// The bank, whose block of the card waits for a person; an agent that takes its time; one whose
+/// The bank, whose block of the card waits for a person; one that is given a single step; an agent that takes its time; one whose
 /// model and tool try to get out of the page.
 const CONFIG: &str = "
 agents:
   bank: {system_prompt: Hello., model: bank, language: ru, tools: [txn_sum, card_block], task_types: [spending, card], limits: {token_budget: 50000}}
+  hasty: {system_prompt: Hello., model: bank, language: ru, tools: [txn_sum], task_types: [hasty], limits: {max_iterations: 1, token_budget: 50000}}
   slow: {system_prompt: Wait., model: slow, language: en, tools: [txn_sum], task_types: [other], limits: {token_budget: 50000}}
   hostile: {system_prompt: Beware., model: hostile, language: en, tools: [shout], task_types: [other], limits: {token_budget: 50000}}
 models:
@@ -77,6 +78,7 @@ fn a_person_works_with_it_in_a_real_browser() {
         .env("OPEN", format!("http://{}", open.address()))
         .env("LOGIN", format!("http://{}", login.address()))
         .env("KEY", key("operator"))
+        .env("USER_KEY", key("other"))
         .env("SCREENSHOTS", root.join("target/screenshots"));
     // It gives itself up where it takes too long.
     let walked = walk.output().unwrap();

@@ -12,7 +12,7 @@ use crate::{
 const WHO: [Option<&str>; 5] = [None, Some("owner"), Some("other"), Some("approver"), Some("operator")];
 
 /// A browser that signed in as this caller.
-fn signed_in(client: &Client, caller: &str) -> Visit {
+pub(super) fn signed_in(client: &Client, caller: &str) -> Visit {
     let visit = Visit::new(client);
     let answer = visit.post("/console/sign-in", &[("key", &key(caller))]);
     assert_eq!((answer.status, answer.header("location")), (303, Some("/console")), "{answer:?}");
