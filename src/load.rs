@@ -283,7 +283,8 @@ impl Loading<'_> {
         }
         if refused(503) > 0 {
             notes.push(format!(
-                "{} sessions were shed (503): the service had server.max_sessions running, or was stopping",
+                "{} sessions were shed (503): the service was full (server.max_sessions), its journal was behind \
+                 (server.shed_above), or it was stopping",
                 refused(503)
             ));
         }

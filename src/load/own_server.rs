@@ -164,8 +164,8 @@ impl Drop for Folder {
     }
 }
 
-/// What is set over the configuration: quotas that a load run would meet at once, the faults, and
-/// where signals go.
+/// What is set over the configuration: quotas and the shedding that a load run would meet at once,
+/// the faults, and where signals go.
 fn variables(start: &Start<'_>, folder: &Path) -> BTreeMap<String, String> {
     let mut variables = BTreeMap::new();
     let mut set = |path: &[&str], value: String| {
@@ -173,7 +173,10 @@ fn variables(start: &Start<'_>, folder: &Path) -> BTreeMap<String, String> {
         variables.insert(format!("GLASSBOX__{}", path.join("__")), value);
     };
     set(&["rate_limits", "sessions_per_user_per_hour"], "unlimited".to_owned());
+    set(&["rate_limits", "concurrent_sessions_per_user"], "unlimited".to_owned());
     set(&["server", "max_sessions"], "1000000".to_owned());
+    set(&["server", "shed_above", "queue_facts"], "1000000".to_owned());
+    set(&["server", "shed_above", "commit_time"], "1h".to_owned());
     set(&["telemetry", "events"], folder.join("events.jsonl").display().to_string());
     if let Some(sink) = start.sink {
         set(&["telemetry", "otlp", "endpoint"], sink.endpoint());
@@ -247,7 +250,9 @@ mod tests {
         let env = variables(&start, Path::new("/tmp/x"));
         let loaded = Config::load(&Sources { file: None, env }).unwrap_or_else(|report| panic!("{report}"));
         assert_eq!(loaded.rate_limits.sessions_per_user_per_hour, None);
+        assert_eq!(loaded.rate_limits.concurrent_sessions_per_user, None);
         assert_eq!(loaded.server.max_sessions, 1_000_000);
+        assert_eq!(loaded.server.shed_above.queue_facts, 1_000_000);
         let bank = loaded.models["bank"].inject.expect("a rule");
         assert_eq!((bank.failures, bank.status, bank.latency), (0.05, 429, Duration::from_millis(100)));
         let rules: Vec<_> = loaded.tools.values().map(|tool| tool.inject.expect("a rule")).collect();
