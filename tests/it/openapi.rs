@@ -8,7 +8,7 @@ use std::{fs, path::Path, process::Command};
 use serde_json::{Value, json};
 
 use crate::{
-    process::{Home, Running, Server, have},
+    process::{Home, Server, have},
     real_parts::shelf,
 };
 
@@ -176,9 +176,12 @@ fn the_service_keeps_to_its_document() {
                   response_headers_conformance,response_schema_conformance";
     command.args(["--checks", checks, "--phases", "examples,coverage,fuzzing", "--max-examples", "8"]);
     command.args(["--generation-deterministic", "--continue-on-failure"]);
-    command.args(["--workers", "2", "--request-timeout", "20", "--no-color", "--warnings", "off"]);
-    let finished = Running::start(command.env("PYTHONPATH", folder).env("PYTHONDONTWRITEBYTECODE", "1")).end();
-    assert_eq!(finished.code, Some(0), "{}\n{}", finished.out, finished.err);
-    assert!(finished.out.contains("No issues found"), "{}", finished.out);
+    // One worker: two of them meet in Python's reader of its own source, which not every version survives.
+    command.args(["--workers", "1", "--request-timeout", "20", "--no-color", "--warnings", "off"]);
+    // It may say nothing for long, so its end is waited for and not its lines.
+    let finished = command.env("PYTHONPATH", folder).env("PYTHONDONTWRITEBYTECODE", "1").output().unwrap();
+    let out = String::from_utf8_lossy(&finished.stdout);
+    assert!(finished.status.success(), "{out}\n{}", String::from_utf8_lossy(&finished.stderr));
+    assert!(out.contains("No issues found"), "{out}");
     assert_eq!(server.get("/readyz").status, 200);
 }
