@@ -20,6 +20,8 @@ use tokio::{
 pub(crate) const TOOL_CALLS: usize = 4;
 /// A task with these words waits for its first reply until so many others wait with it.
 pub(crate) const GATED: &str = "Wait for all.";
+/// What is asked here is answered at once when all of those have asked, before any has its reply.
+pub(crate) const ALL_HERE: &str = "/all-here";
 
 /// A running endpoint; it ends with its value.
 pub(crate) struct Endpoint {
@@ -69,7 +71,8 @@ pub(crate) fn serve(delay: Duration, gate: usize) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         println!("http://{}", listener.local_addr().expect("bound"));
         std::io::stdout().flush().expect("whoever started it reads");
-        let gate = Arc::new(Barrier::new(gate.max(1)));
+        // One place is of whoever wants to know that all are here.
+        let gate = Arc::new(Barrier::new(gate + 1));
         while let Ok((stream, _)) = listener.accept().await {
             glassbox::runtime::spawn(answer(stream, delay, gate.clone()));
         }
@@ -84,6 +87,9 @@ async fn answer(stream: TcpStream, delay: Duration, gate: Arc<Barrier>) -> Optio
         let (path, body) = request(&mut stream).await?;
         let reply = if path.ends_with("/traces") {
             "HTTP/1.1 200 OK\r\ncontent-type: application/x-protobuf\r\ncontent-length: 0\r\n\r\n".to_owned()
+        } else if path == ALL_HERE {
+            gate.wait().await;
+            "HTTP/1.1 204 No Content\r\n\r\n".to_owned()
         } else {
             let body = String::from_utf8_lossy(&body);
             let results = body.matches("\"tool_call_id\"").count();

@@ -5,6 +5,8 @@
 use std::{
     collections::BTreeMap,
     future::Future,
+    io::{Read as _, Write as _},
+    net::TcpStream,
     path::Path,
     process::Command,
     sync::{
@@ -26,7 +28,7 @@ use serde_json::{Value, json};
 
 use crate::{
     bare,
-    endpoint::{self, Endpoint, GATED, TOOL_CALLS},
+    endpoint::{self, ALL_HERE, Endpoint, GATED, TOOL_CALLS},
     world::{self, Bench},
 };
 
@@ -43,7 +45,7 @@ const WAITING: usize = 1000;
 /// How long their model thinks.
 const THINKING: Duration = Duration::from_millis(200);
 
-/// What one process measures; each gives one number.
+/// What one process measures; those of time give one number, those of memory two.
 const PARTS: [&str; 6] = ["bare-time", "runtime-time", "journal-time", "signals-time", "bare-memory", "runtime-memory"];
 
 /// Does what a process of this program was started for, if it was started for a part.
@@ -56,16 +58,15 @@ pub(crate) fn part(arguments: &[String]) -> bool {
         }
         [part, name, url, folder] if part == "--part" => {
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("an async runtime");
-            let value = runtime.block_on(measure(name, url, Path::new(folder)));
-            println!("{value}");
+            let values = runtime.block_on(measure(name, url, Path::new(folder)));
+            println!("{}", values.iter().map(f64::to_string).collect::<Vec<_>>().join(" "));
             true
         }
         _ => false,
     }
 }
 
-/// The numbers of all parts, each the processor time of a session in microseconds or its memory
-/// in KiB.
+/// The processor time of a session, in microseconds.
 pub(crate) struct Round {
     pub(crate) bare_us: f64,
     pub(crate) runtime_us: f64,
@@ -73,30 +74,43 @@ pub(crate) struct Round {
     pub(crate) signals_us: f64,
 }
 
+/// Resident memory of one among many sessions, in KiB.
+pub(crate) struct Memory {
+    /// When every request has reached the model and none is answered.
+    pub(crate) waiting: f64,
+    /// The most until the last of them has ended.
+    pub(crate) peak: f64,
+}
+
 /// One round of the four measurements of time.
 pub(crate) fn round(folder: &Path, number: usize) -> Round {
     let endpoint = Endpoint::start(Duration::ZERO, 1);
     let [bare_us, runtime_us, journal_us, signals_us] = ["bare-time", "runtime-time", "journal-time", "signals-time"]
-        .map(|part| child(part, &endpoint, &folder.join(format!("{part}-{number}"))));
+        .map(|part| child(part, &endpoint, &folder.join(format!("{part}-{number}")))[0]);
     Round { bare_us, runtime_us, journal_us, signals_us }
 }
 
-/// KiB of a session that waits, of glassbox and of the bare loop.
-pub(crate) fn memory(folder: &Path) -> (f64, f64) {
-    let ask = |part: &str| child(part, &Endpoint::start(THINKING, WAITING), &folder.join(part));
+/// The memory of a session of glassbox, and of one of the bare loop.
+pub(crate) fn memory(folder: &Path) -> (Memory, Memory) {
+    let ask = |part: &str| {
+        let values = child(part, &Endpoint::start(THINKING, WAITING), &folder.join(part));
+        Memory { waiting: values[0], peak: values[1] }
+    };
     (ask("runtime-memory"), ask("bare-memory"))
 }
 
-fn child(part: &str, endpoint: &Endpoint, folder: &Path) -> f64 {
+fn child(part: &str, endpoint: &Endpoint, folder: &Path) -> Vec<f64> {
     assert!(PARTS.contains(&part), "{part} is measured by nobody");
     std::fs::create_dir_all(folder).expect("a folder");
     let mut command: Command = endpoint::command("--part");
     let output = command.arg(part).arg(&endpoint.url).arg(folder).output().expect("a child");
     let text = String::from_utf8_lossy(&output.stdout);
-    text.trim().parse().unwrap_or_else(|_| panic!("{part}: {text} {}", String::from_utf8_lossy(&output.stderr)))
+    let values: Result<Vec<_>, _> = text.split_whitespace().map(str::parse).collect();
+    let values = values.ok().filter(|values| !values.is_empty());
+    values.unwrap_or_else(|| panic!("{part}: {text} {}", String::from_utf8_lossy(&output.stderr)))
 }
 
-async fn measure(part: &str, url: &str, folder: &Path) -> f64 {
+async fn measure(part: &str, url: &str, folder: &Path) -> Vec<f64> {
     match part {
         "bare-time" => {
             let (client, url) = (bare::client(), url.to_owned());
@@ -106,7 +120,7 @@ async fn measure(part: &str, url: &str, folder: &Path) -> f64 {
                     bare::session(&client, &url, TASK).await;
                 }
             };
-            time_of(session, std::future::ready(())).await
+            vec![time_of(session, std::future::ready(())).await]
         }
         "runtime-time" => {
             let side = Side::start(folder, url);
@@ -115,34 +129,33 @@ async fn measure(part: &str, url: &str, folder: &Path) -> f64 {
                 let side = side.clone();
                 async move { side.session(TASK).await }
             };
-            time_of(session, world::stop(runtime)).await
+            vec![time_of(session, world::stop(runtime)).await]
         }
-        "journal-time" => driven(folder, url, None).await,
-        "signals-time" => driven(folder, url, Some(url)).await,
+        "journal-time" => vec![driven(folder, url, None).await],
+        "signals-time" => vec![driven(folder, url, Some(url)).await],
         "bare-memory" => {
             let (client, url) = (bare::client(), url.to_owned());
             bare::session(&client, &url, TASK).await;
-            memory_of(move || {
+            let model = url.clone();
+            let session = move || {
                 let (client, url) = (client.clone(), url.clone());
                 async move {
                     bare::session(&client, &url, GATED).await;
                 }
-            })
-            .await
+            };
+            memory_of(&model, session).await
         }
         "runtime-memory" => {
             let side = Side::start(folder, url);
             side.session(TASK).await;
-            let value = memory_of({
+            let runtime = side.runtime.clone();
+            let session = move || {
                 let side = side.clone();
-                move || {
-                    let side = side.clone();
-                    async move { side.session(GATED).await }
-                }
-            })
-            .await;
-            world::stop(side.runtime).await;
-            value
+                async move { side.session(GATED).await }
+            };
+            let values = memory_of(url, session).await;
+            world::stop(runtime).await;
+            values
         }
         other => panic!("nothing is called {other}"),
     }
@@ -249,30 +262,45 @@ where
     }
 }
 
-/// Resident memory that a session takes while all wait for their model, at its peak, in KiB.
-async fn memory_of<F>(session: impl Fn() -> F) -> f64
+/// Resident memory that a session takes, in KiB, over what there was before: in the middle of the
+/// time in which all wait for their model, and at its peak until all have ended.
+async fn memory_of<F>(url: &str, session: impl Fn() -> F) -> Vec<f64>
 where
     F: Future<Output = ()> + Send + 'static,
 {
+    let url = url.to_owned();
     let before = crate::resident_kib();
     let done = Arc::new(AtomicBool::new(false));
-    let watch = {
+    let watch = std::thread::spawn({
         let done = done.clone();
-        std::thread::spawn(move || {
+        move || {
+            let waiting = std::thread::spawn(move || {
+                all_here(&url);
+                std::thread::sleep(THINKING / 2);
+                crate::resident_kib()
+            });
             let mut peak: f64 = 0.0;
             while !done.load(Ordering::Relaxed) {
                 peak = peak.max(crate::resident_kib());
                 std::thread::sleep(Duration::from_millis(5));
             }
-            peak
-        })
-    };
+            [waiting.join().expect("a model that tells"), peak]
+        }
+    });
     let sessions: Vec<_> = (0..WAITING).map(|_| spawn(session())).collect();
     for session in sessions {
         session.await.expect("a session");
     }
     done.store(true, Ordering::Relaxed);
-    (watch.join().expect("the watch counts only") - before) / WAITING as f64
+    let measured = watch.join().expect("the watch counts only");
+    measured.map(|kib| (kib - before) / WAITING as f64).to_vec()
+}
+
+/// Returns when the model has the requests of all sessions and has answered none.
+fn all_here(url: &str) {
+    let mut stream = TcpStream::connect(url.trim_start_matches("http://")).expect("a model");
+    stream.write_all(format!("GET {ALL_HERE} HTTP/1.1\r\n\r\n").as_bytes()).expect("a connection");
+    stream.read_exact(&mut [0; 12]).expect("all asked");
 }
 
 /// The tool of both loops.

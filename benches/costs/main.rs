@@ -88,8 +88,10 @@ fn against_a_loop_by_hand(folder: &Path) {
     report("cpu_ratio_vs_bare_loop", middle(|round| round.runtime_us / round.bare_us));
     report("telemetry_cost_ratio", middle(|round| round.signals_us / round.journal_us));
     let (ours, bare) = loopback::memory(folder);
-    report("kib_per_waiting_session", ours);
-    report("kib_per_waiting_bare_loop", bare);
+    report("kib_per_waiting_session", ours.waiting);
+    report("kib_per_waiting_bare_loop", bare.waiting);
+    report("kib_per_session_at_peak", ours.peak);
+    report("kib_per_bare_loop_at_peak", bare.peak);
 }
 
 fn report(name: &str, value: f64) {

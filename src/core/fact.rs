@@ -11,6 +11,8 @@ mod follows;
 mod limit;
 mod session;
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 pub use self::{
@@ -87,7 +89,7 @@ pub enum Fact {
         /// The operation and its span.
         op: SpanId,
         /// What is asked.
-        call: Box<ModelCall>,
+        call: Arc<ModelCall>,
     },
     /// One request of a model call went out.
     ModelAttemptStarted {

@@ -61,7 +61,7 @@ impl Operation for ModelCall {
     type End = ModelCallEnd;
 
     fn started(&self, op: SpanId) -> Fact {
-        Fact::ModelCallStarted { op, call: Box::new(self.clone()) }
+        Fact::ModelCallStarted { op, call: Arc::new(self.clone()) }
     }
 
     fn finished(&self, op: SpanId, end: ModelCallEnd) -> Fact {

@@ -26,19 +26,19 @@ impl SessionLog {
     /// the operation; besides the end, the future may give something to the caller.
     ///
     /// Spans that code inside opens through `tracing` become children of the operation's span.
-    pub async fn observe<O, F, R>(&self, op: O, run: impl FnOnce(SpanId) -> F) -> R
+    pub fn observe<O, F, R>(&self, op: O, run: impl FnOnce(SpanId) -> F) -> impl Future<Output = R>
     where
         O: Operation,
         F: Future<Output = (O::End, R)>,
     {
-        let id = self.open(|id| op.started(id));
-        let context = ambient(self.trace(op.span(id)));
-        let mut open = OpenOperation { log: self, id, op: Some(op) };
-        let (end, result) = run(id).with_context(context).await;
-        if let Some(op) = open.op.take() {
-            self.close(&op, id, end);
+        // Made out here, so that the future has room for the operation once.
+        let mut open = OpenOperation { log: self, id: None, op: Some(op) };
+        async move {
+            let (id, context) = open.begin();
+            let (end, result) = run(id).with_context(context).await;
+            open.end(id, end);
+            result
         }
-        result
     }
 }
 
@@ -69,15 +69,33 @@ impl SessionLog {
 /// Closes its operation as cancelled if it is dropped before the end.
 struct OpenOperation<'a, O: Operation> {
     log: &'a SessionLog,
-    id: SpanId,
+    /// Nothing before it began.
+    id: Option<SpanId>,
     op: Option<O>,
+}
+
+impl<O: Operation> OpenOperation<'_, O> {
+    /// Records the beginning; gives the context of the work.
+    fn begin(&mut self) -> (SpanId, Context) {
+        let op = self.op.as_ref().expect("an operation begins once, before its end");
+        let id = self.log.open(|id| op.started(id));
+        self.id = Some(id);
+        (id, ambient(self.log.trace(op.span(id))))
+    }
+
+    /// Records the end.
+    fn end(&mut self, id: SpanId, end: O::End) {
+        if let Some(op) = self.op.take() {
+            self.log.close(&op, id, end);
+        }
+    }
 }
 
 impl<O: Operation> Drop for OpenOperation<'_, O> {
     fn drop(&mut self) {
-        if let Some(op) = self.op.take() {
-            let end = op.cancelled(self.log.cut(self.id));
-            self.log.close(&op, self.id, end);
+        if let (Some(op), Some(id)) = (self.op.take(), self.id) {
+            let end = op.cancelled(self.log.cut(id));
+            self.log.close(&op, id, end);
         }
     }
 }

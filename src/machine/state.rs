@@ -10,7 +10,10 @@ mod open;
 mod room;
 mod view;
 
-use std::collections::{BTreeMap, HashSet};
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
 
 use self::{active_time::ActiveTime, confirmations::Confirmations, room::Room};
 pub use self::{carried::Carried, confirmations::Confirmation, open::Open, room::Summary};
@@ -206,7 +209,7 @@ impl State {
         self.clock.resume(at);
     }
 
-    fn start_model_call(&mut self, op: SpanId, call: &ModelCall) {
+    fn start_model_call(&mut self, op: SpanId, call: &Arc<ModelCall>) {
         match call.purpose {
             CallPurpose::Step | CallPurpose::Direct => self.step = call.step,
             CallPurpose::WrapUp | CallPurpose::Summary | CallPurpose::Repair => {}
@@ -214,7 +217,7 @@ impl State {
         if call.purpose != CallPurpose::Summary {
             self.see_context(call.estimated_input_tokens, call);
         }
-        self.open.insert(op, Open::Model { call: Box::new(call.clone()), attempt: None, attempts: 0 });
+        self.open.insert(op, Open::Model { call: call.clone(), attempt: None, attempts: 0 });
     }
 
     fn end_model_call(&mut self, op: SpanId, end: &ModelCallEnd) {

@@ -82,7 +82,7 @@ impl Model for Anthropic {
     }
 
     async fn call(&self, call: ModelCallInput<'_>) -> Result<ModelReply, Fault> {
-        let reader = MessageReader::new(call.body, &self.info.request_model, self.endpoint.secrets());
+        let reader = || MessageReader::new(call.body, &self.info.request_model, self.endpoint.secrets());
         exchange(&self.endpoint, call, self.stream, reader).await
     }
 

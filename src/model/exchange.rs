@@ -48,14 +48,15 @@ pub(super) enum Flow {
     Done,
 }
 
-/// Sends the request and reads the reply. A fault after the reply began carries what is charged.
+/// Sends the request and reads the reply; the reader is made when there is one. A fault after the reply began carries what is charged.
 pub(super) async fn exchange<R: Reader>(
     endpoint: &Endpoint,
     call: ModelCallInput<'_>,
     stream: bool,
-    mut reader: R,
+    reader: impl FnOnce() -> R,
 ) -> Result<ModelReply, Fault> {
     let (form, response) = endpoint.send(call, stream).await?;
+    let mut reader = reader();
     let read = match form {
         Form::Whole => match endpoint.body_of(response).await {
             Ok(body) => reader.whole(&body),

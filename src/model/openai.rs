@@ -90,7 +90,7 @@ impl Model for OpenAi {
     }
 
     async fn call(&self, call: ModelCallInput<'_>) -> Result<ModelReply, Fault> {
-        let reader = CompletionReader::new(call.body, &self.info.request_model, self.endpoint.secrets());
+        let reader = || CompletionReader::new(call.body, &self.info.request_model, self.endpoint.secrets());
         exchange(&self.endpoint, call, self.stream, reader).await
     }
 

@@ -36,7 +36,7 @@ struct Counts {
 #[derive(Debug)]
 pub struct MeteredCall {
     /// The call.
-    pub call: ModelCall,
+    pub call: Arc<ModelCall>,
     /// What counts it; the same that its attempts tell.
     pub meter: Arc<Meter>,
 }
@@ -116,7 +116,7 @@ impl Progress for Tap<'_> {
 impl MeteredCall {
     /// A call of which nothing has come yet.
     pub fn new(call: ModelCall) -> Self {
-        Self { call, meter: Arc::default() }
+        Self { call: Arc::new(call), meter: Arc::default() }
     }
 }
 
@@ -124,7 +124,7 @@ impl Operation for MeteredCall {
     type End = ModelCallEnd;
 
     fn started(&self, op: SpanId) -> Fact {
-        self.call.started(op)
+        Fact::ModelCallStarted { op, call: self.call.clone() }
     }
 
     fn finished(&self, op: SpanId, end: ModelCallEnd) -> Fact {

@@ -68,7 +68,8 @@ impl Runtime {
     /// # Errors
     /// Why it was not begun.
     pub async fn open(&self, task: Task) -> Result<SessionHandle, Refused> {
-        self.begin(task, None).await
+        // Boxed, so that whoever waits for the end keeps no room for the beginning.
+        Box::pin(self.begin(task, None)).await
     }
 
     /// Begins a session, unless the same principal did so with the same key in the last 24 hours:

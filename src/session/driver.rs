@@ -1,6 +1,6 @@
 //! The loop: `loop { match decide(state) }`.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -54,6 +54,10 @@ pub enum Ended {
     TakenOver,
 }
 
+/// The work of one step. Boxed, so that a session has room for the step that it is at, once, and
+/// not for the longest that there is.
+type Work<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
 /// Why driving was interrupted in the middle of a step.
 enum Interruption {
     Lost,
@@ -95,23 +99,22 @@ pub async fn drive(
             }
             Step::Count { purpose, asked } => {
                 let work = async { counted = Some(count(log, agent.model_of(asked), agent, prompt, purpose).await) };
-                interruptible(log, signals, work).await;
+                interruptible(log, signals, Box::pin(work)).await;
             }
             Step::CallModel { step, purpose, asked, allowance } => {
                 // Where another call just took the probe, it is decided anew.
                 let Some(chosen) = agent.choose(asked) else { continue };
                 let ask = Ask { step, purpose, allowance, old: Old::default() };
-                interruptible(log, signals, ask_model(log, agent, chosen, prompt, ask)).await;
+                interruptible(log, signals, Box::pin(ask_model(log, agent, chosen, prompt, ask))).await;
             }
             Step::Summarize { old, asked, allowance } => {
                 let Some(chosen) = agent.choose(asked) else { continue };
                 let step = log.read(State::next_step);
                 let ask = Ask { step, purpose: CallPurpose::Summary, allowance, old };
-                interruptible(log, signals, ask_model(log, agent, chosen, prompt, ask)).await;
+                interruptible(log, signals, Box::pin(ask_model(log, agent, chosen, prompt, ask))).await;
             }
             Step::RunTools(calls) => {
-                let work = run_tools(log, agent, principal, calls);
-                interruptible(log, signals, work).await;
+                interruptible(log, signals, Box::pin(run_tools(log, agent, principal, calls))).await;
             }
         }
     }
@@ -170,7 +173,7 @@ fn cancel_requested() -> Fact {
 
 /// Runs one step under the session's deadline and its cancellation. A step that is interrupted
 /// is dropped, which closes its open operations as cancelled; then the fact says why.
-async fn interruptible(log: &SessionLog, signals: &Signals, work: impl Future<Output = ()>) {
+async fn interruptible(log: &SessionLog, signals: &Signals, work: Work<'_>) {
     match run(log, signals, work).await {
         None | Some(Interruption::Lost) => {}
         Some(Interruption::Cancelled) => log.record(cancel_requested()),
@@ -182,8 +185,7 @@ async fn interruptible(log: &SessionLog, signals: &Signals, work: impl Future<Ou
 }
 
 /// Runs the work of a step to its end, or says what interrupted it; the work is dropped by then.
-async fn run(log: &SessionLog, signals: &Signals, work: impl Future<Output = ()>) -> Option<Interruption> {
-    tokio::pin!(work);
+async fn run(log: &SessionLog, signals: &Signals, mut work: Work<'_>) -> Option<Interruption> {
     let mut paused = false;
     loop {
         tokio::select! {

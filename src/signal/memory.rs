@@ -6,7 +6,7 @@
 
 #![warn(clippy::wildcard_enum_match_arm)]
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use crate::core::{
     Entry, Fact, SessionId, SpanId, Timestamp,
@@ -17,7 +17,8 @@ use crate::core::{
 /// The open sessions; `I` is what a fold keeps of a session's first fact.
 #[derive(Debug)]
 pub(super) struct Memory<I> {
-    sessions: HashMap<SessionId, Open<I>>,
+    /// Boxed, here and below: a table has more room than entries.
+    sessions: HashMap<SessionId, Box<Open<I>>>,
 }
 
 /// One open session.
@@ -29,8 +30,8 @@ pub(super) struct Open<I> {
     pub(super) started: Option<Timestamp>,
     /// The model whose call ended last, which asked for the tools that run now.
     pub(super) last_model: Option<String>,
-    models: HashMap<SpanId, OpenModelCall>,
-    tools: HashMap<SpanId, OpenToolCall>,
+    models: HashMap<SpanId, Box<OpenModelCall>>,
+    tools: HashMap<SpanId, Box<OpenToolCall>>,
     confirmations: HashMap<SpanId, OpenConfirmation>,
 }
 
@@ -46,7 +47,7 @@ pub(super) struct OpenConfirmation {
 /// A model call that has begun.
 #[derive(Debug)]
 pub(super) struct OpenModelCall {
-    pub(super) call: Box<ModelCall>,
+    pub(super) call: Arc<ModelCall>,
     pub(super) started: Timestamp,
     /// The configured model asked last.
     pub(super) asked: String,
@@ -81,7 +82,7 @@ impl<I> Memory<I> {
 
     /// An open session.
     pub(super) fn get(&self, session: SessionId) -> Option<&Open<I>> {
-        self.sessions.get(&session)
+        self.sessions.get(&session).map(|open| &**open)
     }
 
     /// Takes up a session whose journal another process life began, up to where it stands.
@@ -116,10 +117,10 @@ impl<I> Memory<I> {
                 self.entry(session);
             }
             Fact::ModelCallStarted { op, call } => {
-                self.entry(session).models.insert(*op, OpenModelCall::new(call, entry.at));
+                self.entry(session).models.insert(*op, Box::new(OpenModelCall::new(call, entry.at)));
             }
             Fact::ToolCallStarted { op, call } => {
-                self.entry(session).tools.insert(*op, OpenToolCall::new(call, entry.at));
+                self.entry(session).tools.insert(*op, Box::new(OpenToolCall::new(call, entry.at)));
             }
             Fact::ModelAttemptStarted { call, model, .. } => {
                 if let Some(open) = self.model_call(session, *call) {
@@ -224,29 +225,30 @@ impl<I> Memory<I> {
     }
 
     fn entry(&mut self, session: SessionId) -> &mut Open<I> {
-        self.sessions.entry(session).or_insert_with(|| Open {
+        let nothing = || Open {
             identity: None,
             started: None,
             last_model: None,
             models: HashMap::new(),
             tools: HashMap::new(),
             confirmations: HashMap::new(),
-        })
+        };
+        self.sessions.entry(session).or_insert_with(|| Box::new(nothing()))
     }
 
     fn model_call(&mut self, session: SessionId, op: SpanId) -> Option<&mut OpenModelCall> {
-        self.sessions.get_mut(&session)?.models.get_mut(&op)
+        Some(self.sessions.get_mut(&session)?.models.get_mut(&op)?)
     }
 
     fn tool_call(&mut self, session: SessionId, op: SpanId) -> Option<&mut OpenToolCall> {
-        self.sessions.get_mut(&session)?.tools.get_mut(&op)
+        Some(self.sessions.get_mut(&session)?.tools.get_mut(&op)?)
     }
 }
 
 impl<I> Open<I> {
     /// A model call of it that has begun.
     pub(super) fn model_call(&self, op: SpanId) -> Option<&OpenModelCall> {
-        self.models.get(&op)
+        self.models.get(&op).map(|call| &**call)
     }
 
     /// A call of it that waits for a person.
@@ -256,14 +258,14 @@ impl<I> Open<I> {
 
     /// A tool call of it that has begun.
     pub(super) fn tool_call(&self, op: SpanId) -> Option<&OpenToolCall> {
-        self.tools.get(&op)
+        self.tools.get(&op).map(|call| &**call)
     }
 }
 
 impl OpenModelCall {
-    fn new(call: &ModelCall, started: Timestamp) -> Self {
+    fn new(call: &Arc<ModelCall>, started: Timestamp) -> Self {
         let asked = call.model.name.clone();
-        Self { call: Box::new(call.clone()), started, asked, attempts: 0, last: None }
+        Self { call: call.clone(), started, asked, attempts: 0, last: None }
     }
 
     /// If the attempt that begins now repeats the one before at the same model: how that ended.

@@ -1,6 +1,6 @@
 //! Journals made by hand for the tests of the folds.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use serde_json::Map;
 
@@ -74,7 +74,7 @@ impl Journal {
         let op = self.next_op();
         self.push(Fact::ModelCallStarted {
             op,
-            call: Box::new(ModelCall {
+            call: Arc::new(ModelCall {
                 step,
                 purpose: CallPurpose::Step,
                 model: model(name),

@@ -41,7 +41,8 @@ const MAX_EVENTS: usize = 128;
 /// A session whose first fact it has not seen, or whose trace is not sampled, gives no spans.
 #[derive(Debug, Default)]
 pub struct SpanFold {
-    sessions: HashMap<SessionId, OpenSession>,
+    /// Boxed: a table has more room than entries.
+    sessions: HashMap<SessionId, Box<OpenSession>>,
 }
 
 /// What all spans of one session share.
@@ -142,7 +143,7 @@ impl SpanFold {
 
     fn open(&mut self, session: SessionId, at: Timestamp, start: &SessionStarted) {
         if start.trace.sampled {
-            self.sessions.insert(session, OpenSession::new(session, at, start));
+            self.sessions.insert(session, Box::new(OpenSession::new(session, at, start)));
         }
     }
 }

@@ -81,7 +81,7 @@ fn call(state: &State, purpose: CallPurpose, max_tokens: u64, old: Old) -> Model
 
 /// A model call from its beginning to its end.
 fn called(state: &mut State, number: usize, call: ModelCall, result: Result<(&str, Vec<ToolCall>, Usage), FaultKind>) {
-    state.apply(&Fact::ModelCallStarted { op: op(number), call: Box::new(call) }, at());
+    state.apply(&Fact::ModelCallStarted { op: op(number), call: std::sync::Arc::new(call) }, at());
     let end = match result {
         Ok((text, calls, usage)) => ModelCallEnd {
             outcome: ModelOutcome::Ok,

@@ -101,7 +101,7 @@ pub(crate) fn model_call_started(step: u32) -> Fact {
         summarized_steps: 3,
         summarized_pairs: 5,
     };
-    Fact::ModelCallStarted { op: span(1), call: Box::new(call) }
+    Fact::ModelCallStarted { op: span(1), call: std::sync::Arc::new(call) }
 }
 
 /// An operator's switch of a tool's breaker.

@@ -86,7 +86,10 @@ fn model_call(session: SessionId, outcome: ModelOutcome) -> [Fact; 2] {
         summarized_pairs: 0,
     };
     let end = ModelCallEnd { outcome, reply: Some(reply), usage, error: None, attempts: 1 };
-    [Fact::ModelCallStarted { op, call: Box::new(begin) }, Fact::ModelCallFinished { op, end: Box::new(end) }]
+    [
+        Fact::ModelCallStarted { op, call: std::sync::Arc::new(begin) },
+        Fact::ModelCallFinished { op, end: Box::new(end) },
+    ]
 }
 
 fn tool_call(session: SessionId, outcome: ToolOutcome) -> [Fact; 2] {

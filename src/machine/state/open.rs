@@ -1,5 +1,7 @@
 //! Operations that end with their process: what a state knows of those under way.
 
+use std::sync::Arc;
+
 use crate::core::{
     fact::{ModelCall, ToolCallBegin},
     op::Cut,
@@ -12,7 +14,7 @@ pub enum Open {
     /// A model call.
     Model {
         /// What it asks.
-        call: Box<ModelCall>,
+        call: Arc<ModelCall>,
         /// The attempt under way.
         attempt: Option<u32>,
         /// Attempts begun.

@@ -105,6 +105,8 @@ impl OpenCall {
 
     /// An attempt went out.
     pub(super) fn attempt_started(&mut self, at: Timestamp, number: u32, wait_ms: u64, model: Option<KeyValue>) {
+        // One at a time, as a rule.
+        self.running.reserve_exact(1);
         self.running.push(Attempt { number, started: at, wait_ms, model });
     }
 

@@ -36,7 +36,8 @@ pub(super) struct OpenSession {
     conversation: Option<KeyValue>,
     attributes: Vec<KeyValue>,
     events: Vec<Event>,
-    calls: HashMap<SpanId, OpenCall>,
+    /// Boxed: hardly ever is more than one open, in a table with room for several.
+    calls: HashMap<SpanId, Box<OpenCall>>,
     /// The last fallback, and in whose place and why it is asked.
     fallback: Option<(String, [KeyValue; 2])>,
 }
@@ -94,12 +95,12 @@ impl OpenSession {
 
     /// A call began.
     pub(super) fn begin(&mut self, op: SpanId, call: OpenCall) {
-        self.calls.insert(op, call);
+        self.calls.insert(op, Box::new(call));
     }
 
     /// An open call; none where its beginning was not seen.
     pub(super) fn call(&mut self, op: SpanId) -> Option<&mut OpenCall> {
-        self.calls.get_mut(&op)
+        Some(self.calls.get_mut(&op)?)
     }
 
     /// A model call ended.

@@ -85,7 +85,7 @@ fn model_started(op: SpanId) -> Fact {
         summarized_steps: 0,
         summarized_pairs: 0,
     };
-    Fact::ModelCallStarted { op, call: Box::new(call) }
+    Fact::ModelCallStarted { op, call: std::sync::Arc::new(call) }
 }
 
 fn model_finished(op: SpanId, outcome: ModelOutcome, usage: Usage) -> Fact {
