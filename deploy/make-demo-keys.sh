@@ -31,6 +31,8 @@ else
     exec 3>&- 4>&-
 fi
 [ -e "$folder/grafana_admin_password" ] || random 16 > "$folder/grafana_admin_password"
+# What the container with the demonstration's traffic is given: the key of that caller alone.
+(umask 077 && sed -n 's/^traffic=/GLASSBOX_API_KEY=/p' "$folder/demo_keys" > "$folder/traffic.env")
 # Compose shows files as they are, and containers read them as other users.
 chmod 0644 "$folder/glassbox_api_keys" "$folder/grafana_admin_password"
 echo "the keys are in $folder/demo_keys, one NAME=KEY a line"

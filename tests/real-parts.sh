@@ -9,6 +9,9 @@ cd "$(dirname "$0")/.."
 # command -> Debian package
 parts=(promtool:prometheus amtool:prometheus-alertmanager script:bsdutils strace:strace git:git node:nodejs npm:npm python3:python3-pip initdb:postgresql chromium:chromium)
 
+# A container engine, for `make full` alone; the tests start one of their own, with its own images.
+if [ -n "${GLASSBOX_TEST_FULL:-}" ]; then parts+=(dockerd:docker.io docker:docker.io debootstrap:debootstrap); fi
+
 # Debian keeps the programs of Postgres out of PATH.
 have() { command -v "$1" >/dev/null || compgen -G "/usr/lib/postgresql/*/bin/$1" >/dev/null; }
 
@@ -97,6 +100,13 @@ jaeger() {
         -o "$1/jaeger" github.com/jaegertracing/jaeger/cmd/jaeger)
 }
 
+# What images stand on where none can be pulled: Debian of that name as one archive.
+bookworm() {
+    debootstrap --variant=minbase --include=ca-certificates,binutils,wget bookworm "$1/root" &&
+        rm -rf "$1"/root/var/cache/apt/archives/*.deb "$1"/root/var/lib/apt/lists/* &&
+        tar -C "$1/root" -cf "$1/root.tar" . && rm -rf "$1/root"
+}
+
 shelve aimock-1.43.0 from_npm @copilotkit/aimock@1.43.0 &
 shelve playwright-core-1.65.1 from_npm playwright-core@1.65.1 &
 shelve llmock-0.2.2 from_pypi -r tests/real-parts/llmock.txt &
@@ -109,4 +119,5 @@ shelve mcp-python-sqlite-2025.4.25 from_pypi -r tests/real-parts/mcp-python-sqli
 shelve jaeger-1.76.0 jaeger &
 # 1.1 GB, for `make full` alone.
 if [ -n "${GLASSBOX_TEST_FULL:-}" ]; then shelve qwen2.5-coder-1.5b qwen & fi
+if [ -n "${GLASSBOX_TEST_FULL:-}" ] && [ "$(id -u)" -eq 0 ] && have debootstrap; then shelve bookworm-1 bookworm & fi
 wait

@@ -30,7 +30,7 @@ fn services() -> Vec<(String, Value)> {
 }
 
 /// The compose program: what the tests installed, or the machine's.
-fn compose() -> Option<PathBuf> {
+pub(crate) fn compose() -> Option<PathBuf> {
     let own = path("target/real-parts/docker-compose-5.6.1/bin/docker-compose");
     if own.exists() {
         return Some(own);
@@ -41,11 +41,7 @@ fn compose() -> Option<PathBuf> {
 #[test]
 fn compose_takes_the_file() {
     let Some(program) = compose() else { return };
-    let mut command = Command::new(program);
-    command.args(["-f", COMPOSE, "config", "--format", "json"]).current_dir(path("."));
-    let Output { status, stdout, stderr } = command.output().unwrap();
-    assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
-    let taken: Value = serde_json::from_slice(&stdout).unwrap();
+    let taken = taken(&program, &[]);
     for (name, service) in taken["services"].as_object().unwrap() {
         assert_eq!(service["read_only"], true, "{name}");
         assert_eq!(service["cap_drop"][0], "ALL", "{name}");
@@ -59,6 +55,86 @@ fn compose_takes_the_file() {
         }
     }
     assert_eq!(taken["services"]["glassbox"]["stop_grace_period"], "35s");
+    assert!(taken["services"].get("traffic").is_none(), "traffic is for the demonstration alone");
+}
+
+/// The file as compose takes it, with these options.
+fn taken(program: &std::path::Path, options: &[&str]) -> Value {
+    let mut command = Command::new(program);
+    command.args(options).args(["-f", COMPOSE, "config", "--no-env-resolution", "--format", "json"]);
+    let Output { status, stdout, stderr } = command.current_dir(path(".")).output().unwrap();
+    assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
+    serde_json::from_slice(&stdout).unwrap()
+}
+
+/// The place that `glassbox.yaml` of the container comes from.
+fn configured_by(taken: &Value) -> &str {
+    let volumes = list(&taken["services"]["glassbox"]["volumes"]);
+    let mount = volumes.iter().find(|volume| volume["target"] == "/etc/glassbox/glassbox.yaml").unwrap();
+    mount["source"].as_str().unwrap()
+}
+
+#[test]
+fn the_demonstration_is_the_stack_with_traffic_and_faults() {
+    let Some(program) = compose() else { return };
+    let (plain, demo) = (taken(&program, &[]), taken(&program, &["--env-file", "deploy/demo.env"]));
+    assert!(configured_by(&plain).ends_with("deploy/glassbox/glassbox.yaml"));
+    assert!(configured_by(&demo).ends_with("deploy/glassbox/demo.yaml"));
+    let traffic = &demo["services"]["traffic"];
+    assert_eq!(traffic["image"], plain["services"]["glassbox"]["image"]);
+    assert_eq!(traffic["read_only"], true);
+    assert_eq!(traffic["cap_drop"][0], "ALL");
+    assert_eq!(traffic["restart"], "unless-stopped", "a run has an end, traffic has none");
+    let command: Vec<_> = list(&traffic["command"]).iter().map(|word| word.as_str().unwrap()).collect();
+    assert_eq!(command[..3], ["load", "--server", "http://glassbox:8080"]);
+    // The profile by its name gives the same services.
+    let by_name = taken(&program, &["--profile", "demo"]);
+    let names = |taken: &Value| taken["services"].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(&by_name), names(&demo));
+    assert_eq!(names(&demo).len(), names(&plain).len() + 1);
+}
+
+/// The two configurations differ in what fails on purpose, in the quota and in how long is kept.
+#[test]
+fn the_demonstration_is_configured_as_the_service_but_for_its_faults() {
+    let (plain, mut demo) = (data("deploy/glassbox/glassbox.yaml"), data("deploy/glassbox/demo.yaml"));
+    for (part, failures) in [("/models/bank", 0.02), ("/tools/txn_sum", 0.1)] {
+        let inject = demo.pointer_mut(part).unwrap().as_object_mut().unwrap().remove("inject").unwrap();
+        assert_eq!(inject["failures"], failures, "{part}");
+    }
+    let quota = demo.as_object_mut().unwrap().remove("rate_limits").unwrap();
+    assert_eq!(quota["sessions_per_user_per_hour"], "unlimited");
+    demo["retention"]["sessions"] = plain["retention"]["sessions"].clone();
+    assert_eq!(demo, plain);
+}
+
+/// A short run of the same traffic, with the key that its container gets.
+#[test]
+fn the_traffic_of_the_demonstration_is_let_in() {
+    let secrets = tempfile::tempdir().unwrap();
+    make_demo_keys(secrets.path());
+    let given = std::fs::read_to_string(secrets.path().join("traffic.env")).unwrap();
+    let key = demo_key(secrets.path(), "traffic");
+    assert_eq!(given, format!("GLASSBOX_API_KEY={key}\n"), "one key, of this caller");
+    let hashes = secrets.path().join("glassbox_api_keys");
+    let home = Home::configured(&text("deploy/glassbox/demo.yaml"))
+        .variable("GLASSBOX__AUTH__API_KEYS_FILE", hashes.to_str().unwrap());
+    let server = home.serve();
+    let url = format!("http://{}", server.address());
+    // The options of the container; as many sessions as are looked at, in the place of its ten minutes.
+    let caller = Home::new().variable("GLASSBOX_API_KEY", key);
+    let said = caller.run(&["load", "--server", &url, "--sessions", "100", "--concurrency", "20", "--json"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let report: Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(report["stages"][0]["refused"], serde_json::json!({}), "{report:#}");
+    let metrics = server.get("/metrics").body;
+    let failed = metrics.lines().any(|line| {
+        line.starts_with("glassbox_tool_attempts_total{")
+            && line.contains("txn_sum")
+            && !line.contains("\"ok\"")
+            && !line.ends_with(" 0")
+    });
+    assert!(failed, "no attempt of txn_sum failed:\n{metrics}");
 }
 
 #[test]
@@ -78,7 +154,7 @@ fn services_are_pinned_healthy_and_on_loopback() {
         }
     }
     let names: Vec<_> = services().into_iter().map(|(name, _)| name).collect();
-    assert_eq!(names, ["glassbox", "prometheus", "alertmanager", "jaeger", "grafana"]);
+    assert_eq!(names, ["glassbox", "traffic", "prometheus", "alertmanager", "jaeger", "grafana"]);
 }
 
 #[test]
@@ -104,6 +180,8 @@ fn the_image_is_of_this_version_and_toolchain() {
             assert!(let_through.contains(&format!("!{source}\n")), ".dockerignore keeps {source} out");
         }
     }
+    // Without it the crate's templates are looked for where there are none.
+    assert!(dockerfile.contains("COPY askama.toml ./\n"), "the Dockerfile leaves askama.toml out");
     assert_eq!(data(COMPOSE)["services"]["glassbox"]["image"], format!("glassbox:{version}"));
     assert_eq!(manifest("kustomization")["images"][0]["newTag"], version);
 }
@@ -118,13 +196,13 @@ fn a_stop_has_the_time_that_the_service_takes() {
 }
 
 /// Runs the script of the demo's keys in a folder of its own.
-fn make_demo_keys(folder: &std::path::Path) {
+pub(crate) fn make_demo_keys(folder: &std::path::Path) {
     let made = Command::new(path("deploy/make-demo-keys.sh")).arg(folder).output().unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
 }
 
 /// What the script wrote under this name.
-fn demo_key(folder: &std::path::Path, caller: &str) -> String {
+pub(crate) fn demo_key(folder: &std::path::Path, caller: &str) -> String {
     let keys = std::fs::read_to_string(folder.join("demo_keys")).unwrap();
     keys.lines().find_map(|line| line.strip_prefix(&format!("{caller}="))).unwrap().to_owned()
 }

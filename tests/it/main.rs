@@ -16,6 +16,7 @@ mod config;
 mod confirm_process;
 mod confirmations;
 mod console;
+mod containers;
 mod context;
 mod conversations;
 mod corpus;

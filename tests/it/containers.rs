@@ -1,0 +1,240 @@
+//! `deploy/` under a real container engine: the real Dockerfile is built, and the real compose file
+//! comes up, with stand-ins for images that cannot be pulled (`tests/data/containers`). A part of
+//! `make full`; elsewhere it says that it is skipped.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
+mod engine;
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use self::engine::{Engine, said};
+use crate::{
+    deploy::{compose, demo_key, make_demo_keys},
+    process::{Client, have},
+    promql::{data, path, text},
+    real_parts::shelf,
+};
+
+/// How a container of ours is confined everywhere.
+const CONFINED: &[&str] =
+    &["--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--tmpfs", "/tmp"];
+const HEALTH: &str = "{{.State.Health.Status}}";
+const ANSWER: &str = "Такси в сентябре: 2 поездки, 5000 ₸.";
+
+#[test]
+fn the_image_and_the_stack_keep_what_deploy_promises() {
+    let Some(engine) = Engine::start() else { return };
+    build_the_image(&engine);
+    the_image_is_confined_healthy_and_stops_in_time(&engine);
+    let (Some(program), Some(jaeger), true, true) =
+        (compose(), shelf("jaeger-1.76.0"), have("prometheus"), have("prometheus-alertmanager"))
+    else {
+        return;
+    };
+    build_stand_ins(&engine, &jaeger.join("jaeger"));
+    let project = Project::new(&engine, program);
+    the_stack_is_healthy_and_its_signals_arrive(&project);
+    the_demonstration_fills_the_dashboards(&project);
+    project.down();
+}
+
+/// The real Dockerfile, with a cargo that takes the program which is built already.
+fn build_the_image(engine: &Engine) {
+    let toolchain = text("rust-toolchain.toml");
+    let channel = toolchain.lines().find_map(|line| line.strip_prefix("channel = ")).unwrap().trim_matches('"');
+    engine.stand_in("rust", &format!("rust:{channel}-bookworm"), Path::new(env!("CARGO_BIN_EXE_glassbox")));
+    engine.docker(&["build", "-f", "deploy/Dockerfile", "-t", &image(), "--build-arg", "REVISION=abc123", "."]);
+}
+
+fn image() -> String {
+    format!("glassbox:{}", env!("CARGO_PKG_VERSION"))
+}
+
+fn the_image_is_confined_healthy_and_stops_in_time(engine: &Engine) {
+    let label = |name: &str| {
+        engine.inspect(&image(), &format!("{{{{index .Config.Labels \"org.opencontainers.image.{name}\"}}}}"))
+    };
+    assert_eq!([label("title"), label("version")], ["glassbox", env!("CARGO_PKG_VERSION")]);
+    assert_eq!([label("revision"), label("licenses")], ["abc123", "Apache-2.0"]);
+    assert_eq!(engine.inspect(&image(), "{{.Config.User}}"), "10001:10001");
+
+    let image = image();
+    let run = [&["run", "--detach", "--name", "alone", "--network", "none"], CONFINED, &[&image]].concat();
+    engine.docker(&run);
+    engine.await_state("alone", HEALTH, "healthy");
+    assert!(engine.has_no_root("alone"));
+    let inside = |script: &str| {
+        let output = engine.command("docker").args(["exec", "alone", "bash", "-c", script]).output().unwrap();
+        (output.status.success(), String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    assert_eq!(inside("id -u; id -g"), (true, "10001\n10001".to_owned()));
+    assert!(!inside("touch /etc/mine").0 && !inside("touch /usr/local/bin/mine").0, "the file system can be written");
+    assert_eq!(inside("stat -c '%u %a' /data"), (true, "10001 750".to_owned()));
+    assert_eq!(
+        inside("glassbox run 'Сколько я потратил на такси в сентябре?' 2>/dev/null | grep -c 5000"),
+        (true, "1".to_owned())
+    );
+
+    stops_well(engine, "alone", 35);
+    engine.docker(&["rm", "--volumes", "alone"]);
+}
+
+/// SIGTERM, and an end of its own accord within the time that it is given.
+fn stops_well(engine: &Engine, container: &str, grace: u64) {
+    let begun = Instant::now();
+    engine.docker(&["stop", "--time", &grace.to_string(), container]);
+    assert!(begun.elapsed() < Duration::from_secs(grace), "{container} had to be killed");
+    assert_eq!(engine.inspect(container, "{{.State.ExitCode}} {{.State.OOMKilled}}"), "0 false", "{container}");
+}
+
+/// Under the names of the compose file: what Debian packages, what is on the shelf, and for Grafana
+/// something that reads the same files.
+fn build_stand_ins(engine: &Engine, jaeger: &Path) {
+    let installed = |name: &str| PathBuf::from(said(Command::new("sh").args(["-c", &format!("command -v {name}")])));
+    let services = data("deploy/compose.yaml")["services"].clone();
+    let stand_in =
+        |name: &str, program: &Path| engine.stand_in(name, services[name]["image"].as_str().unwrap(), program);
+    stand_in("prometheus", &installed("prometheus"));
+    stand_in("alertmanager", &installed("prometheus-alertmanager"));
+    stand_in("jaeger", jaeger);
+    stand_in("grafana", &path("tests/data/containers/grafana"));
+}
+
+/// A copy of `deploy/` with secrets of its own, which publishes on free ports.
+struct Project<'engine> {
+    engine: &'engine Engine,
+    program: PathBuf,
+    folder: tempfile::TempDir,
+}
+
+impl<'engine> Project<'engine> {
+    fn new(engine: &'engine Engine, program: PathBuf) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        said(Command::new("cp").arg("-r").args([path("deploy"), path("dashboards")]).arg(folder.path()));
+        // Others than root read what is mounted.
+        said(Command::new("chmod").args(["-R", "a+rX"]).arg(folder.path()));
+        let secrets = folder.path().join("deploy/secrets");
+        std::fs::remove_dir_all(&secrets).unwrap();
+        make_demo_keys(&secrets);
+        let ports =
+            [("glassbox", 8080), ("prometheus", 9090), ("alertmanager", 9093), ("jaeger", 16686), ("grafana", 3000)];
+        let moved =
+            ports.map(|(name, port)| format!("  {name}: {{ports: !override [\"127.0.0.1::{port}\"]}}\n")).concat();
+        std::fs::write(folder.path().join("ports.yaml"), format!("services:\n{moved}")).unwrap();
+        Self { engine, program, folder }
+    }
+
+    fn compose(&self, options: &[&str], arguments: &[&str]) -> String {
+        let place = |name: &str| self.folder.path().join(name);
+        let mut command = self.engine.command(&self.program);
+        command.args(options).arg("-f").arg(place("deploy/compose.yaml")).arg("-f").arg(place("ports.yaml"));
+        said(command.args(arguments).current_dir(self.folder.path()))
+    }
+
+    /// Starts what is not there yet, and waits until all are healthy.
+    fn up(&self, options: &[&str]) {
+        self.compose(options, &["up", "--detach", "--wait", "--wait-timeout", "180", "--no-build", "--pull", "never"]);
+    }
+
+    fn container(&self, options: &[&str], service: &str) -> String {
+        self.compose(options, &["ps", "--all", "--quiet", service])
+    }
+
+    /// The published port of a service.
+    fn client(&self, service: &str, port: u16) -> Client {
+        let address: SocketAddr = self.compose(&[], &["port", service, &port.to_string()]).parse().unwrap();
+        assert!(address.ip().is_loopback(), "{service} is published at {address}");
+        Client::of(address)
+    }
+
+    fn down(&self) {
+        stops_well(self.engine, &self.container(&[], "glassbox"), 35);
+        self.compose(&["--profile", "demo"], &["down", "--volumes"]);
+    }
+}
+
+fn all_are_healthy_and_confined(project: &Project<'_>, options: &[&str], services: &[&str]) {
+    for service in services {
+        let container = project.container(options, service);
+        assert_eq!(project.engine.inspect(&container, HEALTH), "healthy", "{service}");
+        assert_eq!(project.engine.inspect(&container, "{{.RestartCount}}"), "0", "{service}");
+        assert_eq!(project.engine.inspect(&container, "{{.HostConfig.ReadonlyRootfs}}"), "true", "{service}");
+        assert!(project.engine.has_no_root(&container), "{service} runs as root");
+    }
+}
+
+fn the_stack_is_healthy_and_its_signals_arrive(project: &Project<'_>) {
+    project.up(&[]);
+    all_are_healthy_and_confined(project, &[], &["glassbox", "prometheus", "alertmanager", "jaeger", "grafana"]);
+
+    let glassbox = project.client("glassbox", 8080);
+    let body = json!({"task": "Сколько я потратил на такси в сентябре?"}).to_string();
+    assert_eq!(glassbox.post("/v1/sessions", &body).status, 401, "without a key");
+    let bearer = format!("Bearer {}", demo_key(&project.folder.path().join("deploy/secrets"), "customer"));
+    let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
+    let report = glassbox.request("POST", "/v1/sessions?wait=15s", &headers, &body).json();
+    assert_eq!(report["answer"], ANSWER, "{report:#}");
+
+    let id = report["session_id"].as_str().unwrap().trim_start_matches("sess_").to_owned();
+    let names = until("the trace of the session is in Jaeger", || {
+        let answer = project.client("jaeger", 16686).get(&format!("/api/traces/{id}"));
+        let spans = (answer.status == 200).then(|| answer.json()["data"][0]["spans"].clone())?;
+        let names: Vec<_> =
+            spans.as_array()?.iter().map(|span| span["operationName"].as_str().unwrap().to_owned()).collect();
+        names.contains(&"invoke_agent bank".to_owned()).then_some(names)
+    });
+    assert!(names.contains(&"execute_tool txn_sum".to_owned()), "{names:?}");
+
+    // Prometheus asks every 15 seconds.
+    let done = "sum(glassbox_sessions_total{job=%22glassbox%22,status=%22done%22})";
+    assert!((until_number(project, done, |number| number >= 1.0) - 1.0).abs() < f64::EPSILON);
+    let up = until_number(project, "sum(up)", |number| number >= 3.0);
+    assert!((up - 3.0).abs() < f64::EPSILON, "glassbox, Prometheus and Alertmanager are scraped");
+    let prometheus = project.client("prometheus", 9090);
+    let managers = until("Prometheus knows its Alertmanager", || {
+        let found = prometheus.get("/api/v1/alertmanagers").json()["data"]["activeAlertmanagers"].clone();
+        found.as_array().is_some_and(|all| !all.is_empty()).then_some(found)
+    });
+    assert_eq!(managers, json!([{"url": "http://alertmanager:9093/api/v2/alerts"}]));
+}
+
+fn the_demonstration_fills_the_dashboards(project: &Project<'_>) {
+    let folder = project.folder.path().join("deploy/demo.env");
+    let demo = ["--env-file", folder.to_str().unwrap()];
+    project.up(&demo);
+    all_are_healthy_and_confined(project, &demo, &["glassbox", "traffic"]);
+    let many = "sum(glassbox_sessions_total{status=%22done%22})";
+    until_number(project, many, |number| number >= 20.0);
+    let failing = "sum(glassbox_tool_attempts_total{tool=%22txn_sum%22,outcome!=%22ok%22})";
+    until_number(project, failing, |number| number >= 1.0);
+}
+
+/// Asks Prometheus until its number is as wanted.
+fn until_number(project: &Project<'_>, query: &str, wanted: impl Fn(f64) -> bool) -> f64 {
+    let prometheus = project.client("prometheus", 9090);
+    until(query, || {
+        let answer: Value = prometheus.get(&format!("/api/v1/query?query={query}")).json();
+        let number = answer["data"]["result"][0]["value"][1].as_str()?.parse().ok()?;
+        wanted(number).then_some(number)
+    })
+}
+
+/// Looks again until there is something to see, for two minutes.
+fn until<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
+    for _ in 0..240 {
+        if let Some(seen) = look() {
+            return seen;
+        }
+        thread::sleep(Duration::from_millis(500));
+    }
+    panic!("never: {what}");
+}
