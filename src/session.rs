@@ -14,7 +14,7 @@ mod resume;
 mod tools;
 
 pub use self::{
-    agent::{Agent, Fallback, NewSession},
+    agent::{Agent, Fallback, NewSession, Upstream},
     confirm::{Decided, Objection, Say, Standing, decided, expiries, weigh},
     driver::{Ended, Signals, drive},
     export::{EXPORT_VERSION, ExportError, all_ids, export},

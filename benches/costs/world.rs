@@ -22,7 +22,7 @@ use glassbox::{
     machine::{Prompt, breaker::Rules},
     policy::{self, Circuits, Policy},
     runtime::{SystemClock, SystemEntropy},
-    session::{Agent, Ended, Followed, NewSession},
+    session::{Agent, Ended, Followed, NewSession, Upstream},
     signal::{
         Feed, KeyedHash, Lines, MetricLabels, Metrics, lines,
         otlp::{self, Pipeline, SpanCounters},
@@ -244,7 +244,7 @@ pub(crate) fn begin(
         conversation_id: None,
         follows: Followed::default(),
         metadata: serde_json::Map::new(),
-        link: None,
+        upstream: Upstream::None,
         sampled: true,
         once: None,
     };

@@ -39,6 +39,8 @@ pub struct Login {
     pub jwt: Option<Jwt>,
     /// Whether `/metrics`, `/healthz` and `/readyz` need a login too.
     pub protect_ops: bool,
+    /// Ids of the principals whose `traceparent` is joined and not only linked.
+    pub join_traces: Vec<String>,
 }
 
 /// A key that callers show.
@@ -105,7 +107,11 @@ fn read_login(section: &Section<'_>, vault: Vault<'_>) -> Option<Login> {
     if protect_ops == Some(true) && !wanted {
         section.wrong("protect_ops", "needs a login: write api_keys, api_keys_file or jwt");
     }
-    wanted.then(|| Login { api_keys, jwt, protect_ops: protect_ops.unwrap_or_default() })
+    let join_traces = section.list("join_traces", scalar::text).unwrap_or_default();
+    if !join_traces.is_empty() && !wanted {
+        section.wrong("join_traces", "needs a login: without one everybody is the same caller, whom nobody trusts");
+    }
+    wanted.then(|| Login { api_keys, jwt, protect_ops: protect_ops.unwrap_or_default(), join_traces })
 }
 
 /// The principal of a section whose `id` was read already.

@@ -199,7 +199,7 @@ async fn begin(
         conversation_id: create.conversation_id,
         metadata: create.metadata,
         principal: caller.principal().clone(),
-        link: traceparent::link(&headers),
+        upstream: traceparent::upstream(&headers, api.options.access.joins_trace_of(caller.id())),
     };
     let (id, handle, replayed) = match idempotency::open(&api.runtime, &headers, task, &body).await? {
         Opened::Now(handle) => (handle.id(), Some(handle), None),

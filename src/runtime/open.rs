@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 
 use super::{Refused, Runtime, SessionHandle, random, resume::Taken, turns::name_of};
 use crate::{
-    core::{Principal, Sensitive, SessionId, fact::SpanLink, once::Once, port::StoreErrorKind},
+    core::{Principal, Sensitive, SessionId, once::Once, port::StoreErrorKind},
     machine::prompt::canonical,
-    session::NewSession,
+    session::{NewSession, Upstream},
 };
 
 /// How long a session may take to become durable before whoever began it is told to wait.
@@ -34,8 +34,8 @@ pub struct Task {
     pub metadata: Map<String, Value>,
     /// Who it is for.
     pub principal: Principal,
-    /// The caller's span.
-    pub link: Option<SpanLink>,
+    /// The caller's span, and what becomes of it.
+    pub upstream: Upstream,
 }
 
 /// What came of a request with an idempotency key.
@@ -57,7 +57,7 @@ impl Task {
             conversation_id: None,
             metadata: Map::new(),
             principal,
-            link: None,
+            upstream: Upstream::None,
         }
     }
 }
@@ -128,7 +128,7 @@ impl Runtime {
             conversation_id: task.conversation_id,
             follows,
             metadata: task.metadata,
-            link: task.link,
+            upstream: task.upstream,
             sampled: inner.signals.samples(id),
             once,
         };

@@ -15,7 +15,7 @@ use crate::{
         fact::{AttemptEnd, ToolCallEnd},
         port::StoreError,
     },
-    session::{Agent, Followed, NewSession, try_call},
+    session::{Agent, Followed, NewSession, Upstream, try_call},
     store, tool,
 };
 
@@ -106,7 +106,7 @@ fn nothing_asked(agent: &Agent, principal: &Principal) -> NewSession {
         conversation_id: None,
         follows: Followed::default(),
         metadata: Map::new(),
-        link: None,
+        upstream: Upstream::None,
         sampled: false,
         once: None,
     }

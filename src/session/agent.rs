@@ -84,12 +84,29 @@ pub struct NewSession {
     pub follows: Followed,
     /// What the caller sent along.
     pub metadata: Map<String, Value>,
-    /// The caller's span, to link to.
-    pub link: Option<SpanLink>,
-    /// The sampling decision.
+    /// The caller's span, and what becomes of it.
+    pub upstream: Upstream,
+    /// The sampling decision, where no trace is joined.
     pub sampled: bool,
     /// The idempotency key that begins it, if any.
     pub once: Option<Once>,
+}
+
+/// Where a session stands to the trace of whoever began it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Upstream {
+    /// The caller said nothing of a trace.
+    #[default]
+    None,
+    /// The session has a trace of its own, linked to this span.
+    Linked(SpanLink),
+    /// The session is a part of the caller's trace.
+    Joined {
+        /// The span that its root hangs under.
+        span: SpanLink,
+        /// The caller's sampling decision, which is the session's too.
+        sampled: bool,
+    },
 }
 
 impl Agent {
@@ -183,17 +200,26 @@ impl Agent {
             tools_hash: tools.hash,
             output_schema_hash: output_schema.as_ref().map(|schema| schema.hash),
             config_hash: config.hash,
-            trace: TraceStart {
-                trace_id: id.trace_id(),
-                root: SpanId::of_fact(id, 0),
-                sampled: new.sampled,
-                parent: None,
-                link: new.link,
-            },
+            trace: new.upstream.trace(id, new.sampled),
             metadata: new.metadata,
         };
         let blobs = [prompt, tools, config].into_iter().chain(output_schema).chain(new.follows.blobs).collect();
         SessionLog::begin(journal, id, started, blobs, until, new.once)
+    }
+}
+
+impl Upstream {
+    /// The trace of a session that begins so; its own sampling decision is for its own trace.
+    fn trace(self, id: SessionId, sampled: bool) -> TraceStart {
+        let own =
+            TraceStart { trace_id: id.trace_id(), root: SpanId::of_fact(id, 0), sampled, parent: None, link: None };
+        match self {
+            Self::None => own,
+            Self::Linked(link) => TraceStart { link: Some(link), ..own },
+            Self::Joined { span, sampled } => {
+                TraceStart { trace_id: span.trace_id, parent: Some(span.span_id), sampled, ..own }
+            }
+        }
     }
 }
 

@@ -341,12 +341,13 @@ fn send(fold: &mut Fold, ledger: &Ledger, lane: &Lane, entry: &Entry, sent: Opti
         None => closed.into_iter().collect(),
     };
     let again = sent.is_some_and(|seq| entry.seq <= seq);
+    let Some(session) = entry.stream.session() else { return };
     for span in decided.into_iter().filter(|_| !again) {
-        ledger.sent(span.span_context.trace_id(), span.span_context.span_id());
+        ledger.sent(session, span.span_context.trace_id(), span.span_context.span_id());
         lane.offer(span);
     }
-    if let (Fact::SessionFinished(_), Some(session)) = (&entry.fact, entry.stream.session()) {
-        ledger.ended(TraceId::from_bytes(session.trace_id().to_bytes()), session);
+    if matches!(entry.fact, Fact::SessionFinished(_)) {
+        ledger.ended(session);
     }
 }
 

@@ -63,18 +63,20 @@ rules:
 const NOTHING: &[(&str, &str)] = &[("offset 1d", "there is no yesterday")];
 
 /// Prometheus, Alertmanager and the webhook behind it.
-struct Watchers {
+pub(crate) struct Watchers {
     prometheus: Client,
-    webhook: Webhook,
+    pub(crate) webhook: Webhook,
     /// They end with this value.
     _processes: [Running; 2],
 }
 
 /// What the webhook was told: the name of an alert and whether it fires or is resolved.
 #[derive(Clone)]
-struct Webhook {
+pub(crate) struct Webhook {
     address: SocketAddr,
     told: Arc<Mutex<BTreeSet<(String, String)>>>,
+    /// All that was said, as it came.
+    heard: Arc<Mutex<String>>,
 }
 
 /// One session after the other, until it is dropped.
@@ -98,11 +100,13 @@ pub(crate) fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
 impl Webhook {
     fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let webhook = Self { address: listener.local_addr().unwrap(), told: Arc::default() };
-        let told = Arc::clone(&webhook.told);
+        let webhook = Self { address: listener.local_addr().unwrap(), told: Arc::default(), heard: Arc::default() };
+        let (told, heard) = (Arc::clone(&webhook.told), Arc::clone(&webhook.heard));
         thread::spawn(move || {
             for mut stream in listener.incoming().flatten() {
-                let Some(body) = take_request(&mut stream) else { continue };
+                let Some(text) = take_request(&mut stream) else { continue };
+                let body: Value = serde_json::from_str(&text).unwrap_or_default();
+                heard.lock().unwrap().push_str(&text);
                 for alert in list(&body["alerts"]) {
                     let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
                     let what = (word(&alert["labels"]["alertname"]), word(&alert["status"]));
@@ -114,8 +118,16 @@ impl Webhook {
     }
 
     fn wait_for(&self, status: &str) {
-        let all = || ALERTS.iter().all(|name| self.has((*name).to_owned(), status));
-        wait_for(&format!("the webhook hears that both are {status}"), || all().then_some(()));
+        wait_for(&format!("the webhook hears that both are {status}"), || self.hears_both(status).then_some(()));
+    }
+
+    pub(crate) fn hears_both(&self, status: &str) -> bool {
+        ALERTS.iter().all(|name| self.has((*name).to_owned(), status))
+    }
+
+    /// All that it was sent so far, byte by byte.
+    pub(crate) fn heard(&self) -> String {
+        self.heard.lock().unwrap().clone()
     }
 
     fn has(&self, name: String, status: &str) -> bool {
@@ -123,8 +135,8 @@ impl Webhook {
     }
 }
 
-/// Reads one request with a JSON body and says that it was taken.
-fn take_request(stream: &mut TcpStream) -> Option<Value> {
+/// Reads one request with a body of text and says that it was taken.
+fn take_request(stream: &mut TcpStream) -> Option<String> {
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
     let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
     loop {
@@ -135,7 +147,7 @@ fn take_request(stream: &mut TcpStream) -> Option<Value> {
         let head = head.to_ascii_lowercase();
         let length: usize = head.split("content-length: ").nth(1)?.lines().next()?.trim().parse().ok()?;
         if body.len() >= length {
-            let taken = serde_json::from_str(body).ok();
+            let taken = Some(body.to_owned());
             stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").ok()?;
             return taken;
         }
@@ -176,7 +188,7 @@ fn shortened(name: &str) -> Value {
 }
 
 impl Watchers {
-    fn start(home: &Home, glassbox: SocketAddr) -> Self {
+    pub(crate) fn start(home: &Home, glassbox: SocketAddr) -> Self {
         let webhook = Webhook::start();
         let (of_prometheus, of_alertmanager) = (free_port(), free_port());
         let alertmanager = start_alertmanager(home, of_alertmanager, webhook.address);

@@ -5,10 +5,13 @@
 //! Metrics of a life that was killed end with its last scrape. What it counted after that is gone,
 //! and so is what was committed and not yet published. How much that may be is known exactly, for
 //! each series: the journal is read just before and just after that scrape, and after the kill.
+//! Spans are read back from a collector of the test, and from a real Jaeger.
 //! Event lines are written behind the commit: of each journal the last few may be missing that the
 //! killed process had kept and not yet written, and no others.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
+mod read_back;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -23,6 +26,7 @@ use serde_json::Value;
 use crate::{
     collector::{Collector, Manner},
     process::{Answer, Home, Running, Server},
+    real_parts::jaeger,
     signals_agree::{
         count::{RequestModels, of_journal, of_scrape},
         evidence::{self, Counts, Evidence, Row, Seen},
@@ -44,6 +48,17 @@ const FULL: Size = Size { rate: "50", duration: "30s", scraped: 500, killed: 600
 
 /// How many facts each stream holds: since they have no gaps, which ones.
 type Places = BTreeMap<String, u64>;
+
+/// All that is left of the day.
+struct Day {
+    first: FirstLife,
+    /// The counters of the second life.
+    second: String,
+    /// What the load run says.
+    report: Value,
+    lines: Vec<Value>,
+    journal: Vec<Row>,
+}
 
 /// What the test saw of the life that was killed.
 struct FirstLife {
@@ -185,13 +200,19 @@ fn unwritten<'a>(evidence: &'a Evidence, left: &Places) -> Vec<&'a Row> {
     rows
 }
 
+/// The ids of the spans that a session must have.
+fn spans_of(journal: &[Row], stream: &str) -> BTreeSet<String> {
+    let rows: Vec<_> = journal.iter().filter(|row| row.stream == stream).collect();
+    let ends = rows.iter().filter(|row| row.name.ends_with("_call_finished"));
+    let mut wanted: BTreeSet<_> = ends.map(|row| row.body["op"].as_str().unwrap().to_owned()).collect();
+    wanted.insert(rows[0].body["trace"]["root"].as_str().unwrap().to_owned());
+    wanted
+}
+
 /// Takes the journals out of which lines are missing. Their spans are held against the facts.
 fn set_aside(evidence: &mut Evidence, streams: &BTreeSet<String>) {
     for stream in streams.iter().filter(|stream| stream.starts_with("sess_")) {
-        let rows: Vec<_> = evidence.journal.iter().filter(|row| row.stream == *stream).collect();
-        let ends = rows.iter().filter(|row| row.name.ends_with("_call_finished"));
-        let mut wanted: BTreeSet<_> = ends.map(|row| row.body["op"].as_str().unwrap().to_owned()).collect();
-        wanted.insert(rows[0].body["trace"]["root"].as_str().unwrap().to_owned());
+        let wanted = spans_of(&evidence.journal, stream);
         let trace = stream.trim_start_matches("sess_");
         let own = evidence.spans.iter().filter(|seen| seen.own && seen.trace() == trace);
         assert_eq!(own.map(Seen::id).collect::<BTreeSet<_>>(), wanted, "the spans of {stream}");
@@ -229,16 +250,55 @@ fn account(journal: &[Row], first: &FirstLife, second: &str, models: &RequestMod
     table
 }
 
+/// One line a session: how much of it each signal holds. That they agree is checked elsewhere.
+fn session_by_session(evidence: &Evidence) -> String {
+    let mut counts: BTreeMap<&str, [usize; 2]> = BTreeMap::new();
+    for row in evidence.journal.iter().filter(|row| row.stream.starts_with("sess_")) {
+        counts.entry(&row.stream).or_default()[0] += 1;
+    }
+    for session in evidence.lines.iter().filter_map(|line| line["session_id"].as_str()) {
+        counts.entry(session).or_default()[1] += 1;
+    }
+    let mut table = String::new();
+    for (session, [facts, lines]) in counts {
+        let trace = session.trim_start_matches("sess_");
+        let have = evidence.spans.iter().filter(|seen| seen.own && seen.trace() == trace).map(Seen::id);
+        let (have, wanted) = (have.collect::<BTreeSet<_>>(), spans_of(&evidence.journal, session));
+        let differ = have.symmetric_difference(&wanted).count();
+        _ = writeln!(table, "{session} {facts:>6} {lines:>6} {:>6} {differ:>7}", have.len());
+        assert_eq!(differ, 0, "{session}: {have:?} and not {wanted:?}");
+    }
+    table
+}
+
+fn size() -> Size {
+    if std::env::var_os("GLASSBOX_TEST_FULL").is_some() { FULL } else { SMALL }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_signal_agrees_after_load_faults_a_kill_and_a_restart() {
-    let size = if std::env::var_os("GLASSBOX_TEST_FULL").is_some() { FULL } else { SMALL };
     let collector = Collector::start(Manner::Accept).await;
     let endpoint = collector.http();
-    let (first, second, report, lines, journal) =
-        tokio::task::spawn_blocking(move || day(&endpoint, &size)).await.unwrap();
+    let day = tokio::task::spawn_blocking(move || live(&endpoint, &size())).await.unwrap();
     let (spans, repeats) = spans(&collector);
+    println!("{}", agree(day, spans, repeats));
+}
+
+#[test]
+fn a_real_jaeger_agrees_with_every_signal_after_such_a_day() {
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/jaeger/jaeger.yaml");
+    let Some(jaeger) = jaeger(&shipped) else { return };
+    let day = live(&jaeger.http(), &size());
+    let (spans, repeats) = read_back::spans(&jaeger, &day.journal);
+    println!("{}", agree(day, spans, repeats));
+}
+
+/// Holds all of it against each other; gives what is to be told of it.
+fn agree(day: Day, spans: Vec<Seen>, repeats: usize) -> String {
+    let Day { first, second, report, lines, journal } = day;
     let mut evidence = Evidence { lines, journal, metrics: second, spans };
 
+    let mut told = String::new();
     let stage = &report["stages"][0];
     assert_eq!(stage["lost"], Value::Array(Vec::new()), "{stage:#}");
     let table = account(&evidence.journal, &first, &evidence.metrics, &RequestModels::from([("bank", "bank")]));
@@ -251,25 +311,39 @@ async fn every_signal_agrees_after_load_faults_a_kill_and_a_restart() {
     let resumed: BTreeSet<_> = of("session_resumed").map(|row| &row.stream).collect();
     assert!(!resumed.is_empty(), "the kill came in the middle of some");
     assert!(!table.is_empty(), "and after the last scrape");
-    println!("{begun} sessions in journal, lines and traces, {} of them resumed after the kill", resumed.len());
-    println!(
+    _ = writeln!(
+        told,
+        "{begun} sessions in journal, lines and traces, {} of them resumed after the kill",
+        resumed.len()
+    );
+    _ = writeln!(
+        told,
         "{} facts, {} lines, {} spans ({repeats} came twice)",
         evidence.journal.len(),
         evidence.lines.len(),
         evidence.spans.len()
     );
+    _ = writeln!(
+        told,
+        "each session:                         facts  lines  spans  differ\n{}",
+        session_by_session(&evidence)
+    );
     let owed = unwritten(&evidence, &first.left);
     let (count, streams) = (owed.len(), owed.iter().map(|row| row.stream.clone()).collect());
-    println!("{count} event lines missing: the killed process had kept their facts last and not written them yet");
-    println!("counters that differ, all by what the killed process wrote after its last scrape:");
-    println!("journal  life 1  life 2 differ   series\n{table}");
+    _ = writeln!(
+        told,
+        "{count} event lines missing: the killed process had kept their facts last and not written them yet"
+    );
+    _ = writeln!(told, "counters that differ, all by what the killed process wrote after its last scrape:");
+    _ = writeln!(told, "journal  life 1  life 2 differ   series\n{table}");
     set_aside(&mut evidence, &streams);
     traces::lines_tell_of_the_journal(&evidence);
     traces::spans_tell_of_the_lines(&evidence);
-    println!("all other series, and all facts, lines and spans: difference 0");
+    _ = writeln!(told, "all other series, and all facts, lines and spans: difference 0");
+    told
 }
 
-fn day(endpoint: &str, size: &Size) -> (FirstLife, String, Value, Vec<Value>, Vec<Row>) {
+fn live(endpoint: &str, size: &Size) -> Day {
     let home = home(endpoint);
     let database = home.data().join("glassbox.db");
     let server = home.serve();
@@ -292,5 +366,5 @@ fn day(endpoint: &str, size: &Size) -> (FirstLife, String, Value, Vec<Value>, Ve
     let lines = lines(&fs::read_to_string(home.path("events.jsonl")).unwrap());
     // A process says that it stopped after its last scrape.
     let journal = evidence::journal(&database).into_iter().filter(|row| row.name != "process_stopped").collect();
-    (first, second, report, lines, journal)
+    Day { first, second, report, lines, journal }
 }

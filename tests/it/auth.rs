@@ -28,15 +28,21 @@ pub(crate) fn key(caller: &str) -> String {
     format!("gbx_{}", BASE64_URL_SAFE_NO_PAD.encode([*byte; 32]))
 }
 
+/// The hash of a caller's key, as configuration has it.
+pub(crate) fn hash_of_key(caller: &str) -> String {
+    let hex: String = Sha256::digest(key(caller)).iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{hex}")
+}
+
 /// The bank, whose block of the card waits for a person, with a key for each caller and more
 /// lines under `auth`.
 pub(crate) fn bank(more: &str) -> Home {
     let mut auth = "auth:\n  api_keys:\n".to_owned();
     for (name, id, role, _) in CALLERS {
-        let hash: String = Sha256::digest(key(name)).iter().map(|byte| format!("{byte:02x}")).collect();
+        let hash = hash_of_key(name);
         let scopes = "[spending:read, card:block]";
         auth.push_str(&format!(
-            "    {name}: {{hash: \"sha256:{hash}\", principal: {{id: {id}, scopes: {scopes}, roles: [{role}]}}}}\n"
+            "    {name}: {{hash: \"{hash}\", principal: {{id: {id}, scopes: {scopes}, roles: [{role}]}}}}\n"
         ));
     }
     let config = glassbox::config::DEFAULT_YAML

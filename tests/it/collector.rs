@@ -37,6 +37,8 @@ pub(crate) enum Manner {
     Refuse,
     /// Never answers.
     Hang,
+    /// Takes everything, and answers once it behaves otherwise.
+    Hold,
     /// Takes everything but this many spans of each request.
     Reject(i64),
 }
@@ -104,6 +106,7 @@ impl Collector {
     /// Changes the manner for the requests to come.
     pub(crate) fn behave(&self, manner: Manner) {
         *self.shared.manner.lock().unwrap() = manner;
+        self.shared.arrived.notify_waiters();
     }
 
     /// Requests so far, whatever they were answered.
@@ -129,28 +132,13 @@ impl Collector {
 
     /// Waits until a request has come in, answered or not.
     pub(crate) async fn requested(&self) {
-        self.until(|| self.requests() > 0).await;
+        self.shared.soon(|| self.requests() > 0).await;
     }
 
     /// Waits until so many spans were taken, ten seconds at the most; gives them.
     pub(crate) async fn wait_for(&self, spans: usize) -> Vec<Span> {
-        self.until(|| self.spans().len() >= spans).await;
+        self.shared.soon(|| self.spans().len() >= spans).await;
         self.spans()
-    }
-
-    async fn until(&self, reached: impl Fn() -> bool) {
-        let waiting = async {
-            loop {
-                let arrived = self.shared.arrived.notified();
-                tokio::pin!(arrived);
-                arrived.as_mut().enable();
-                if reached() {
-                    return;
-                }
-                arrived.await;
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(10), waiting).await.expect("the spans arrive within ten seconds");
     }
 }
 
@@ -160,19 +148,55 @@ impl Drop for Collector {
     }
 }
 
+impl Shared {
+    /// Waits until this is so, as it can be after every request and change of manner.
+    async fn until(&self, reached: impl Fn() -> bool) {
+        loop {
+            let arrived = self.arrived.notified();
+            tokio::pin!(arrived);
+            arrived.as_mut().enable();
+            if reached() {
+                return;
+            }
+            arrived.await;
+        }
+    }
+
+    /// The same, ten seconds at the most.
+    async fn soon(&self, reached: impl Fn() -> bool) {
+        let waiting = self.until(reached);
+        tokio::time::timeout(Duration::from_secs(10), waiting).await.expect("the spans arrive within ten seconds");
+    }
+
+    fn manner(&self) -> Manner {
+        *self.manner.lock().unwrap()
+    }
+
+    fn count(&self) {
+        self.requests.fetch_add(1, Ordering::SeqCst);
+        self.arrived.notify_waiters();
+    }
+}
+
 impl Service {
     async fn take(&self, request: ExportTraceServiceRequest, header: Option<String>) -> Verdict {
-        let manner = *self.0.manner.lock().unwrap();
+        let held = self.0.manner() == Manner::Hold;
+        if held {
+            self.0.count();
+            self.0.until(|| self.0.manner() != Manner::Hold).await;
+        }
+        let manner = self.0.manner();
         self.0.headers.lock().unwrap().extend(header);
         if matches!(manner, Manner::Accept | Manner::Reject(_)) {
             self.0.received.lock().unwrap().extend(request.resource_spans);
         }
-        self.0.requests.fetch_add(1, Ordering::SeqCst);
-        self.0.arrived.notify_waiters();
+        if !held {
+            self.0.count();
+        }
         match manner {
             Manner::Accept => Verdict::Taken(ExportTraceServiceResponse { partial_success: None }),
             Manner::Refuse => Verdict::Unavailable,
-            Manner::Hang => std::future::pending().await,
+            Manner::Hang | Manner::Hold => std::future::pending().await,
             Manner::Reject(rejected_spans) => {
                 let partial = ExportTracePartialSuccess { rejected_spans, error_message: "too old".into() };
                 Verdict::Taken(ExportTraceServiceResponse { partial_success: Some(partial) })

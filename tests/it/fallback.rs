@@ -19,7 +19,7 @@ use glassbox::{
     },
     journal::Journal,
     machine::{Asked, Fallback, State, Step, Surroundings, budget::Count, decide},
-    session::{self, Agent, Ended, Followed, NewSession, Signals, drive},
+    session::{self, Agent, Ended, Followed, NewSession, Signals, Upstream, drive},
     signal::{MetricLabels, Metrics, spans::SpanFold},
     store::memory,
 };
@@ -119,7 +119,7 @@ impl Bench {
             conversation_id: None,
             follows: Followed::default(),
             metadata: serde_json::Map::new(),
-            link: None,
+            upstream: Upstream::None,
             sampled: true,
             once: None,
         };

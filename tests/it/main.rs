@@ -66,6 +66,7 @@ mod semconv;
 mod serve;
 mod session_data;
 mod signals_agree;
+mod slow_collector;
 mod store_conformance;
 mod store_desk;
 mod store_erase;

@@ -6,6 +6,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
+mod served;
+
 use std::{
     collections::BTreeMap,
     fs,

@@ -25,7 +25,7 @@ use glassbox::{
     machine::{breaker::Rules, follow},
     model::scripted::Scripted,
     policy::{self, Circuits, Policy, Primaries},
-    session::{Agent, Fallback, Followed, NewSession},
+    session::{Agent, Fallback, Followed, NewSession, Upstream},
     store::memory,
     tool::{Registration, Registry},
 };
@@ -330,7 +330,7 @@ pub fn begin_following(agent: &Agent, journal: &Journal, task: &str, lease: Dura
         conversation_id: None,
         follows,
         metadata: serde_json::Map::new(),
-        link: None,
+        upstream: Upstream::None,
         sampled: true,
         once: None,
     };

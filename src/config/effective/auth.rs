@@ -20,6 +20,7 @@ pub(super) fn auth(auth: &Auth) -> Value {
         "api_keys": keys.map(|keys| named(keys, api_key)),
         "jwt": login.and_then(|login| login.jwt.as_ref()).map(jwt),
         "protect_ops": login.map(|login| login.protect_ops),
+        "join_traces": login.map(|login| &login.join_traces),
         "approvers": auth.approvers.label(),
     })
 }

@@ -2,6 +2,7 @@
 //! configuration is read again.
 
 use std::{
+    collections::BTreeSet,
     fmt,
     sync::{Arc, PoisonError, RwLock},
 };
@@ -24,12 +25,21 @@ struct Reading {
     number: u64,
     gate: Gate,
     approvers: Approvers,
+    /// Principals whose traces are joined.
+    joins: BTreeSet<String>,
+}
+
+impl Reading {
+    fn of(auth: &config::Auth, number: u64, clock: Arc<dyn Clock>) -> Self {
+        let joins = auth.login.iter().flat_map(|login| login.join_traces.iter().cloned()).collect();
+        Self { number, gate: Gate::of(auth, clock), approvers: auth.approvers, joins }
+    }
 }
 
 impl Access {
     /// The access that a configuration asks for; the clock says which tokens have expired.
     pub fn of(auth: &config::Auth, clock: Arc<dyn Clock>) -> Self {
-        let reading = Reading { number: 0, gate: Gate::of(auth, clock.clone()), approvers: auth.approvers };
+        let reading = Reading::of(auth, 0, clock.clone());
         Self { clock, current: Arc::new(RwLock::new(reading)) }
     }
 
@@ -41,12 +51,17 @@ impl Access {
         }
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         let number = current.number + 1;
-        *current = Reading { number, gate: Gate::of(auth, self.clock.clone()), approvers: auth.approvers };
+        *current = Reading::of(auth, number, self.clock.clone());
     }
 
     /// Who decides on calls that wait for a person.
     pub(in crate::http) fn approvers(&self) -> Approvers {
         self.read(|reading| reading.approvers)
+    }
+
+    /// Whether a session that this principal begins is a part of the trace that it comes with.
+    pub(in crate::http) fn joins_trace_of(&self, principal: &str) -> bool {
+        self.read(|reading| reading.joins.contains(principal))
     }
 
     /// What requests are asked.

@@ -26,6 +26,7 @@ use crate::{
         sessions::{read, whose},
     },
     runtime::Task,
+    session::Upstream,
 };
 
 /// Sessions of one page.
@@ -120,7 +121,7 @@ pub(super) async fn begin(
         conversation_id: filled(new.conversation),
         metadata: Map::new(),
         principal: caller.principal().clone(),
-        link: None,
+        upstream: Upstream::None,
     };
     let handle = api.runtime.open(task).await?;
     Ok(Redirect::to(&format!("/console/sessions/{}", handle.id())).into_response())

@@ -5,7 +5,7 @@
 //! identical. This ledger must never decide what is sent.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
@@ -13,10 +13,13 @@ use opentelemetry::{SpanId, TraceId};
 
 use crate::core::SessionId;
 
-/// Traces remembered at the most; beyond, ended ones are forgotten and sent again some day.
-const TRACES: usize = 50_000;
+/// Sessions remembered at the most; beyond, ended ones are forgotten and sent again some day.
+const SESSIONS: usize = 50_000;
 
-/// Spans that are on their way, by trace.
+/// A span as the collector knows it.
+type Key = (TraceId, SpanId);
+
+/// Spans that are on their way, by session: several may be parts of one trace.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     book: Mutex<Book>,
@@ -24,15 +27,17 @@ pub(super) struct Ledger {
 
 #[derive(Debug, Default)]
 struct Book {
-    traces: HashMap<TraceId, Tally>,
+    sessions: HashMap<SessionId, Tally>,
+    on_their_way: HashMap<Key, SessionId>,
     delivered: Vec<SessionId>,
 }
 
 #[derive(Debug, Default)]
 struct Tally {
-    on_their_way: HashSet<SpanId>,
+    /// How many spans are on their way.
+    spans: usize,
     /// Set when the session has ended: no more spans follow.
-    ended: Option<SessionId>,
+    ended: bool,
 }
 
 impl Ledger {
@@ -41,27 +46,32 @@ impl Ledger {
     }
 
     /// A span of a session is about to be sent.
-    pub(super) fn sent(&self, trace: TraceId, span: SpanId) {
-        self.book().traces.entry(trace).or_default().on_their_way.insert(span);
+    pub(super) fn sent(&self, session: SessionId, trace: TraceId, span: SpanId) {
+        let mut book = self.book();
+        if book.on_their_way.insert((trace, span), session).is_none() {
+            book.sessions.entry(session).or_default().spans += 1;
+        }
     }
 
     /// A session has ended; its spans so far are all.
-    pub(super) fn ended(&self, trace: TraceId, session: SessionId) {
+    pub(super) fn ended(&self, session: SessionId) {
         let mut book = self.book();
-        if book.traces.len() >= TRACES {
-            book.traces.retain(|_, tally| tally.ended.is_none());
+        if book.sessions.len() >= SESSIONS {
+            book.forget_ended();
         }
-        book.traces.entry(trace).or_default().ended = Some(session);
-        book.settle(trace);
+        book.sessions.entry(session).or_default().ended = true;
+        book.settle(session);
     }
 
     /// The collector has answered for these.
-    pub(super) fn acknowledged(&self, spans: &[(TraceId, SpanId)]) {
+    pub(super) fn acknowledged(&self, spans: &[Key]) {
         let mut book = self.book();
-        for (trace, span) in spans {
-            if let Some(tally) = book.traces.get_mut(trace) {
-                tally.on_their_way.remove(span);
-                book.settle(*trace);
+        for span in spans {
+            if let Some(session) = book.on_their_way.remove(span) {
+                if let Some(tally) = book.sessions.get_mut(&session) {
+                    tally.spans -= 1;
+                }
+                book.settle(session);
             }
         }
     }
@@ -73,12 +83,17 @@ impl Ledger {
 }
 
 impl Book {
-    fn settle(&mut self, trace: TraceId) {
-        let Some(tally) = self.traces.get(&trace) else { return };
-        if let Some(session) = tally.ended.filter(|_| tally.on_their_way.is_empty()) {
-            self.traces.remove(&trace);
+    fn settle(&mut self, session: SessionId) {
+        if self.sessions.get(&session).is_some_and(|tally| tally.ended && tally.spans == 0) {
+            self.sessions.remove(&session);
             self.delivered.push(session);
         }
+    }
+
+    fn forget_ended(&mut self) {
+        let Self { sessions, on_their_way, .. } = self;
+        sessions.retain(|_, tally| !tally.ended);
+        on_their_way.retain(|_, session| sessions.contains_key(session));
     }
 }
 
@@ -99,10 +114,10 @@ mod tests {
     #[test]
     fn a_session_is_delivered_when_it_has_ended_and_all_its_spans_arrived() {
         let ledger = Ledger::default();
-        ledger.sent(TRACE, span(1));
-        ledger.sent(TRACE, span(2));
+        ledger.sent(session(), TRACE, span(1));
+        ledger.sent(session(), TRACE, span(2));
         ledger.acknowledged(&[(TRACE, span(1))]);
-        ledger.ended(TRACE, session());
+        ledger.ended(session());
         assert_eq!(ledger.take_delivered(), []);
         ledger.acknowledged(&[(TRACE, span(2))]);
         assert_eq!(ledger.take_delivered(), [session()]);
@@ -112,16 +127,30 @@ mod tests {
     #[test]
     fn spans_of_foreign_code_count_for_nothing() {
         let ledger = Ledger::default();
-        ledger.sent(TRACE, span(1));
+        ledger.sent(session(), TRACE, span(1));
         ledger.acknowledged(&[(TRACE, span(9))]);
-        ledger.ended(TRACE, session());
+        ledger.ended(session());
         assert_eq!(ledger.take_delivered(), []);
     }
 
     #[test]
     fn an_unsampled_session_has_nothing_to_deliver() {
         let ledger = Ledger::default();
-        ledger.ended(TRACE, session());
+        ledger.ended(session());
+        assert_eq!(ledger.take_delivered(), [session()]);
+    }
+
+    #[test]
+    fn sessions_of_one_trace_are_delivered_each_by_itself() {
+        let other = SessionId::from_bytes([8; 16]);
+        let ledger = Ledger::default();
+        ledger.sent(session(), TRACE, span(1));
+        ledger.sent(other, TRACE, span(2));
+        ledger.ended(session());
+        ledger.ended(other);
+        ledger.acknowledged(&[(TRACE, span(2)), (TRACE, span(2))]);
+        assert_eq!(ledger.take_delivered(), [other]);
+        ledger.acknowledged(&[(TRACE, span(1))]);
         assert_eq!(ledger.take_delivered(), [session()]);
     }
 }

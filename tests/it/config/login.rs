@@ -120,4 +120,8 @@ fn without_a_login_nobody_else_can_approve_and_nothing_can_be_protected() {
         wrong("auth: {protect_ops: true}"),
         ["auth.protect_ops: needs a login: write api_keys, api_keys_file or jwt"]
     );
+    assert_eq!(
+        wrong("auth: {join_traces: [gateway]}"),
+        ["auth.join_traces: needs a login: without one everybody is the same caller, whom nobody trusts"]
+    );
 }
