@@ -13,7 +13,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::process::{Home, Running, skip};
+use crate::process::{Answer, Home, Running, skip};
 
 const QUESTION: &str = "Сколько я потратил на такси в сентябре?";
 const ANSWER: &str = "Такси в сентябре: 2 поездки, 5000 ₸.";
@@ -150,7 +150,13 @@ fn a_service_on_a_full_disk_goes_red_waits_and_recovers() {
     assert_eq!(red.header("content-type"), Some("application/problem+json"));
     assert!(red.json()["detail"].as_str().unwrap().contains("the journal cannot write"), "{red:?}");
     server.get_until("/metrics", |answer| is_full(&answer.body));
-    let refused = server.post("/v1/sessions", &json!({"task": "quick"}).to_string());
+    // A small write may find a last bit of room and clear the fault: then a task is taken, waits for
+    // room like the others, and the next one is refused.
+    let ask = || server.post("/v1/sessions", &json!({"task": "quick"}).to_string());
+    let (mut taken, mut refused) = (0, ask());
+    while taken < 4 && refused.header("retry-after") == Some("30") {
+        (taken, refused) = (taken + 1, ask());
+    }
     assert_eq!((refused.status, refused.header("retry-after")), (503, Some("5")), "{refused:?}");
     assert!(refused.json()["detail"].as_str().unwrap().contains("the journal cannot write"), "{refused:?}");
     assert_eq!(server.get("/healthz").status, 200, "a restart would not help");
@@ -162,9 +168,10 @@ fn a_service_on_a_full_disk_goes_red_waits_and_recovers() {
     let done = server.get_until(&place, |answer| answer.json()["finished_at"].is_string()).json();
     assert_eq!((&done["status"], &done["answer"]), (&json!("done"), &json!("5000")), "{done}");
     assert_eq!(server.run("quick")["answer"], "Quick.");
+    let all_done = |answer: &Answer| answer.json()["sessions"].as_array().unwrap().len() == 3 + taken;
+    server.get_until("/v1/sessions?status=done", all_done);
     let finished = server.stop();
     assert_eq!(finished.code, Some(0), "{}", finished.err);
-    assert_eq!(home.ask(&["session", "list", "--status", "done", "--json"]).lines().count(), 3);
     let mut seen = std::collections::BTreeSet::new();
     for line in finished.out.lines() {
         let event: Value = serde_json::from_str(line).unwrap();
