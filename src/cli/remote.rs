@@ -9,7 +9,10 @@ use reqwest::{Method, Response, Url};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::core::{Entry, Fact, Sensitive, SessionId, StreamId, Timestamp};
+use crate::{
+    core::{Entry, Fact, Sensitive, SessionId, StreamId, Timestamp},
+    signal::otlp::crypto,
+};
 
 /// The variable with the key.
 pub(super) const KEY: &str = "GLASSBOX_API_KEY";
@@ -54,8 +57,7 @@ impl Remote {
             key.is_none() || base.scheme() == "https" || is_loopback(&base),
             "--server: {server} would get the key of {KEY} in the clear; use https"
         );
-        // An error means that a provider is there already, which is all that is asked for.
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        crypto::install();
         let builder = || reqwest::Client::builder().timeout(TIMEOUT).redirect(reqwest::redirect::Policy::none());
         // Without certificates of the system it still speaks to the loopback.
         let client = builder().build().or_else(|_| builder().tls_certs_only([]).build());

@@ -21,7 +21,10 @@ use super::{
     Error,
     target::{End, Seen, Target},
 };
-use crate::core::{Sensitive, SessionId, SessionStatus, SpanId};
+use crate::{
+    core::{Sensitive, SessionId, SessionStatus, SpanId},
+    signal::otlp::crypto,
+};
 
 /// What a request for something small may take.
 const ASKING: Duration = Duration::from_secs(10);
@@ -66,8 +69,7 @@ impl Service {
     /// # Errors
     /// Where no client can be built.
     pub fn new(access: Access) -> Result<Self, Error> {
-        // An error means that a provider is there already, which is all that is asked for.
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        crypto::install();
         let builder = reqwest::Client::builder()
             .user_agent(concat!("glassbox-load/", env!("CARGO_PKG_VERSION")))
             .http1_only()

@@ -20,6 +20,7 @@ use crate::{
     config::{Jwks, Jwt},
     core::{Clock, Timestamp},
     runtime::spawn,
+    signal::otlp::crypto,
 };
 
 /// The longest time that one reading may take.
@@ -177,8 +178,7 @@ async fn fetch(client: &reqwest::Client, url: &str) -> Result<Vec<u8>, String> {
 
 /// A client of its own: no redirect may lead to another's keys, and nothing takes long.
 fn client() -> Option<reqwest::Client> {
-    // An error means that a provider is there already, which is all that is asked for.
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    crypto::install();
     let builder = || reqwest::Client::builder().timeout(TIMEOUT).redirect(reqwest::redirect::Policy::none());
     // Without certificates of the system it still speaks to the loopback.
     builder().build().or_else(|_| builder().tls_certs_only([]).build()).ok()
