@@ -5,8 +5,7 @@
 use super::Config;
 
 impl Config {
-    /// The keys that differ in another configuration and need a restart, each with its value here.
-    /// Empty where a process that runs with this one can go on with the other.
+    /// The keys that differ in another configuration and need a restart. Empty where a process that runs with this one can go on with the other.
     pub fn changes_for_a_restart(&self, other: &Self) -> Vec<&'static str> {
         let fixed = [
             ("mcp_servers", self.mcp_servers != other.mcp_servers),
