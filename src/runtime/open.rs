@@ -130,6 +130,7 @@ impl Runtime {
             metadata: task.metadata,
             upstream: task.upstream,
             sampled: inner.signals.samples(id),
+            content: inner.signals.content(),
             once,
         };
         let until = inner.journal.clock().now().plus(inner.lease);
