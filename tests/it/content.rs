@@ -26,6 +26,7 @@ use serde_json::{Value, json};
 
 use crate::{
     collector::{Collector, Manner},
+    process::{Home, Server},
     scenarios::prompted_journals,
 };
 
@@ -335,4 +336,40 @@ async fn what_is_sent_again_is_the_same_and_what_was_erased_is_not_sent() {
     assert_eq!(of(&again, kept), of(&before, kept));
     assert_eq!(of(&again, erased), BTreeMap::new());
     assert_eq!(again.len(), of(&before, kept).len(), "each once");
+}
+
+/// Who starts a service whose traces show what people say is told so, and cannot change it by a
+/// reload: sessions of one process begin alike.
+#[test]
+fn a_service_says_at_its_start_what_its_traces_show_and_keeps_to_it() {
+    let config = |mode: &str| {
+        format!(
+            "agents:
+  echo: {{system_prompt: Hello., model: echo, language: en, task_types: [other], limits: {{token_budget: 50000}}}}
+models:
+  echo: {{provider: scripted, script: echo.yaml}}
+telemetry: {{otlp: {{endpoint: 'http://127.0.0.1:1'}}}}
+privacy: {{span_content: {mode}}}
+"
+        )
+    };
+    let home = Home::configured(&config("masked"));
+    home.write("echo.yaml", "{name: echo, rules: [{text: hello}]}");
+    let shown = home.run(&["check", "config"]);
+    assert!(
+        shown.out.contains("span_content: masked") && shown.out.contains("# hint: privacy.span_content: "),
+        "{shown:?}"
+    );
+    let mut server = home.serve();
+    home.write("glassbox.yaml", &config("full"));
+    server.process.signal("HUP");
+    let said = server.process.err.until(|line| line.contains("the configuration was read again"));
+    assert!(said.contains("these changes need a restart: privacy"), "{said}");
+    let warned = |server: &Server<'_>, words: &str| {
+        let seen = &server.process.err.seen;
+        assert!(seen.iter().any(|line| line.contains("WARN") && line.contains(words)), "{seen:?}");
+    };
+    warned(&server, "masked, by its shape");
+    server.stop();
+    warned(&home.serve(), "what people say, as it is");
 }
