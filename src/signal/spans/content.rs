@@ -6,6 +6,7 @@
 //! limits of its context bound, no more than [`MAX_SESSION_BYTES`] and a root. Where content is
 //! off nothing of this exists.
 
+mod mask;
 mod messages;
 mod pen;
 #[cfg(test)]
@@ -115,8 +116,8 @@ impl Content {
     pub(super) fn called(&mut self, op: SpanId, call: &ToolCallBegin) {
         let mode = self.mode;
         self.show(op, names::GEN_AI_TOOL_CALL_ARGUMENTS, |room| match &call.arguments {
-            Arguments::Json(value) => pen::value(mode, room, value),
-            Arguments::Raw(text) => pen::text(mode, room, text),
+            Arguments::Json(value) => pen::value(room, &mask::value(mode, value)),
+            Arguments::Raw(text) => pen::text(room, &mask::text(mode, text)),
         });
     }
 
@@ -126,7 +127,7 @@ impl Content {
         let mode = self.mode;
         if end.outcome == ToolOutcome::Ok {
             let result = &end.observation.content;
-            self.show(op, names::GEN_AI_TOOL_CALL_RESULT, |room| pen::text(mode, room, result));
+            self.show(op, names::GEN_AI_TOOL_CALL_RESULT, |room| pen::text(room, &mask::text(mode, result)));
         }
         self.done(op)
     }

@@ -2,9 +2,14 @@
 //! system instructions and tool definitions. Newest first decides what has room: what came long
 //! ago stands on earlier spans. Knows no span.
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 
-use super::pen::{Made, OMITTED, Pen, fit};
+use super::{
+    mask,
+    pen::{Made, OMITTED, Pen, fit},
+};
 use crate::core::{Arguments, Finish, Message, ModelReply, ToolCall, ToolDefinition, fact::SpanContent};
 
 /// Room for the message that says how many are left out.
@@ -14,7 +19,8 @@ const MARK: usize = 96;
 pub(super) fn input(mode: SpanContent, room: usize, messages: &[Message]) -> Made {
     let (mut shown, mut used, mut left_out, mut whole) = (Vec::new(), 2, 0, true);
     for (older, message) in messages.iter().enumerate().rev() {
-        let made = fit(mode, room.saturating_sub(used + MARK), |pen| say(pen, message));
+        let message = mask::message(mode, message);
+        let made = fit(room.saturating_sub(used + MARK), |pen| say(pen, &message));
         left_out = if made.is_some() { older } else { older + 1 };
         whole = made.as_ref().is_some_and(|made| made.whole);
         used += made.as_ref().map_or(0, |made| made.text.len() + 1);
@@ -33,32 +39,40 @@ pub(super) fn input(mode: SpanContent, room: usize, messages: &[Message]) -> Mad
 
 /// `gen_ai.output.messages` of a model call.
 pub(super) fn output(mode: SpanContent, room: usize, reply: &ModelReply) -> Made {
-    let reason = finish_reason(reply);
-    one(mode, room, reason, |pen| reply_parts(pen, &reply.text, &reply.calls))
+    let message = Message::Assistant { content: reply.text.clone(), calls: reply.calls.clone() };
+    one(mode, room, &message, finish_reason(reply))
 }
 
 /// `gen_ai.output.messages` of a whole session.
 pub(super) fn answer(mode: SpanContent, room: usize, answer: &str, reason: &str) -> Made {
-    one(mode, room, reason, |pen| reply_parts(pen, answer, &[]))
+    let message = Message::Assistant { content: answer.to_owned(), calls: Vec::new() };
+    one(mode, room, &message, reason)
 }
 
 /// `gen_ai.system_instructions`.
 pub(super) fn instructions(mode: SpanContent, room: usize, text: &str) -> Made {
-    fit(mode, room, |pen| json!([part(pen, text)])).unwrap_or_else(|| nothing(json!([{"type": OMITTED}])))
+    let text = mask::text(mode, text);
+    fit(room, |pen| json!([part(pen, &text)])).unwrap_or_else(|| nothing(json!([{"type": OMITTED}])))
 }
 
 /// `gen_ai.tool.definitions`, by name alone: the conventions advise against more on each call.
 pub(super) fn tool_names(mode: SpanContent, room: usize, tools: &[ToolDefinition]) -> Made {
-    let name = |pen: &mut Pen, tool: &ToolDefinition| json!({"type": "function", "name": pen.text(&tool.name)});
-    let all = |pen: &mut Pen| tools.iter().map(|tool| name(pen, tool)).collect();
-    fit(mode, room, all)
-        .unwrap_or_else(|| nothing(json!([{"type": OMITTED, "name": format!("{} tools", tools.len())}])))
+    names(room, tools.iter().map(|tool| mask::text(mode, &tool.name)).collect())
 }
 
 /// `gen_ai.tool.definitions`, whole; by name alone where that has no room.
 pub(super) fn definitions(mode: SpanContent, room: usize, tools: &[ToolDefinition]) -> Made {
+    let tools = mask::tools(mode, tools);
     let all = |pen: &mut Pen| tools.iter().map(|tool| definition(pen, tool)).collect();
-    fit(mode, room, all).unwrap_or_else(|| Made { whole: false, ..tool_names(mode, room, tools) })
+    fit(room, all).unwrap_or_else(|| Made {
+        whole: false,
+        ..names(room, tools.iter().map(|tool| tool.name.as_str().into()).collect())
+    })
+}
+
+fn names(room: usize, names: Vec<Cow<'_, str>>) -> Made {
+    let all = |pen: &mut Pen| names.iter().map(|name| json!({"type": "function", "name": pen.text(name)})).collect();
+    fit(room, all).unwrap_or_else(|| nothing(json!([{"type": OMITTED, "name": format!("{} tools", names.len())}])))
 }
 
 fn definition(pen: &mut Pen, tool: &ToolDefinition) -> Value {
@@ -71,9 +85,14 @@ fn definition(pen: &mut Pen, tool: &ToolDefinition) -> Value {
 }
 
 /// The one message of an answer.
-fn one(mode: SpanContent, room: usize, reason: &str, parts: impl Fn(&mut Pen) -> Value) -> Made {
-    let message = |parts: Value| json!([{"role": "assistant", "parts": parts, "finish_reason": reason}]);
-    fit(mode, room, |pen| message(parts(pen))).unwrap_or_else(|| nothing(message(json!([{"type": OMITTED}]))))
+fn one(mode: SpanContent, room: usize, message: &Message, reason: &str) -> Made {
+    let message = mask::message(mode, message);
+    let answer = |mut said: Value| {
+        said["finish_reason"] = reason.into();
+        json!([said])
+    };
+    let instead = || nothing(answer(json!({"role": "assistant", "parts": [{"type": OMITTED}]})));
+    fit(room, |pen| answer(say(pen, &message))).unwrap_or_else(instead)
 }
 
 fn nothing(instead: Value) -> Made {
@@ -163,6 +182,16 @@ mod tests {
         let made = input(FULL, 10_000, &messages);
         assert_eq!((parsed(&made), made.whole), (shown("87011234567"), true));
         assert_eq!(parsed(&input(SpanContent::Masked, 10_000, &messages)), shown("[phone]"));
+    }
+
+    #[test]
+    fn a_mask_comes_before_the_cut() {
+        // The cut alone would leave some digits of the card.
+        let text = format!("{} 4111 1111 1111 1111 {}", "x".repeat(900), "y".repeat(9000));
+        for room in 960..1100 {
+            let made = input(SpanContent::Masked, room, &[user(text.as_str())]);
+            assert!(!made.text.contains("4111") && !made.whole, "{}", made.text);
+        }
     }
 
     #[test]
