@@ -54,6 +54,7 @@ mod people;
 mod policy;
 mod pressure;
 mod process;
+mod prometheus;
 mod promql;
 mod quotas;
 mod real_models;

@@ -3,14 +3,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
-use std::{collections::BTreeSet, process::Command};
+use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
 use crate::{
     alerting::{encoded, free_port, wait_for},
     collector::{Collector, Manner},
-    process::{Client, Home, Running, have},
+    process::{Client, Home, Running},
+    prometheus::{self, Prometheus},
 };
 
 /// The trace and the span of each exemplar that Prometheus keeps of a query's series.
@@ -27,31 +28,32 @@ fn exemplars(prometheus: &Client, query: &str) -> BTreeSet<(String, String)> {
     each.map(|one| (label(one, "trace_id"), label(one, "span_id"))).collect()
 }
 
-fn prometheus(home: &Home, glassbox: std::net::SocketAddr) -> (Running, Client) {
+fn start(prometheus: &Prometheus, home: &Home, glassbox: std::net::SocketAddr) -> (Running, Client) {
     let address = free_port();
     let config = json!({
         "global": {"scrape_interval": "500ms", "scrape_timeout": "500ms"},
         "scrape_configs": [{"job_name": "glassbox", "static_configs": [{"targets": [glassbox.to_string()]}]}],
     });
-    let file = home.write("prometheus.yml", &config.to_string());
-    let mut command = Command::new("prometheus");
-    command.arg(format!("--config.file={}", file.display()));
-    command.arg(format!("--storage.tsdb.path={}", home.path("prometheus").display()));
-    command.args([&format!("--web.listen-address={address}"), "--enable-feature=exemplar-storage"]);
-    let mut running = Running::start(&mut command);
-    running.err.until(|line| line.contains("ready to receive web requests"));
+    let running = prometheus.start(home, address, &config, &["--enable-feature=exemplar-storage"]);
     (running, Client::of(address))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn prometheus_leads_from_a_bucket_to_the_trace_of_its_session() {
-    if !have("prometheus") {
-        return;
-    }
+async fn prometheus_2_leads_from_a_bucket_to_the_trace_of_its_session() {
+    a_bucket_leads_to_its_trace(prometheus::debian()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn prometheus_3_leads_from_a_bucket_to_the_trace_of_its_session() {
+    a_bucket_leads_to_its_trace(prometheus::current()).await;
+}
+
+async fn a_bucket_leads_to_its_trace(prometheus: Option<Prometheus>) {
+    let Some(prometheus) = prometheus else { return };
     let collector = Collector::start(Manner::Accept).await;
     let home = Home::new().variable("OTEL_EXPORTER_OTLP_ENDPOINT", collector.http());
     let server = home.serve();
-    let (_running, prometheus) = prometheus(&home, server.address());
+    let (_running, prometheus) = start(&prometheus, &home, server.address());
     let report = server.run("Сколько я потратил на такси в сентябре?");
     let trace = report["trace_id"].as_str().unwrap().to_owned();
     let kept =
