@@ -13,7 +13,6 @@ pub mod id;
 pub mod inject;
 pub mod lease;
 pub mod limits;
-pub mod loopback;
 pub mod message;
 pub mod money;
 pub mod notice;

@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    core::{Entry, Fact, Sensitive, SessionId, StreamId, Timestamp, loopback::is_in_the_clear},
-    signal::otlp::crypto,
+    core::{Entry, Fact, Sensitive, SessionId, StreamId, Timestamp},
+    web::{self, loopback::is_in_the_clear},
 };
 
 /// The variable with the key.
@@ -57,11 +57,9 @@ impl Remote {
             key.is_none() || !is_in_the_clear(base.scheme(), base.host_str().unwrap_or_default()),
             "--server: {server} would get the key of {KEY} in the clear; use https"
         );
-        crypto::install();
-        let builder = || reqwest::Client::builder().timeout(TIMEOUT).redirect(reqwest::redirect::Policy::none());
         // Without certificates of the system it still speaks to the loopback.
-        let client = builder().build().or_else(|_| builder().tls_certs_only([]).build());
-        Ok(Self { client: client.context("the HTTP client cannot be made")?, base, key })
+        let (client, _) = web::build_or_plain(|| web::builder().timeout(TIMEOUT))?;
+        Ok(Self { client, base, key })
     }
 
     /// What stands at a path.

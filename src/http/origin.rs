@@ -14,7 +14,7 @@ use axum::{
 };
 
 use super::problem::Problem;
-use crate::core::loopback::Loopback;
+use crate::web::loopback::Loopback;
 
 /// Lets a request through, or says why not.
 pub(super) async fn guard(request: Request<Body>, next: Next) -> Response {

@@ -22,11 +22,11 @@ use super::{
     target::{End, Seen, Target},
 };
 use crate::{
-    core::{
-        Sensitive, SessionId, SessionStatus, SpanId,
+    core::{Sensitive, SessionId, SessionStatus, SpanId},
+    web::{
+        self,
         loopback::{Loopback, is_in_the_clear},
     },
-    signal::otlp::crypto,
 };
 
 /// What a request for something small may take.
@@ -79,14 +79,12 @@ impl Service {
         if access.key.is_some() && is_in_the_clear(address.scheme(), host) {
             return Err(Error::InTheClear { url: access.url });
         }
-        crypto::install();
-        let builder = reqwest::Client::builder()
+        let builder = web::builder()
             .user_agent(concat!("glassbox-load/", env!("CARGO_PKG_VERSION")))
             .http1_only()
             .pool_max_idle_per_host(access.concurrency)
             .connect_timeout(ASKING)
-            .tcp_nodelay(true)
-            .redirect(reqwest::redirect::Policy::none());
+            .tcp_nodelay(true);
         let is_near = address.scheme() == "http" && Loopback::of(host).is_some();
         // What is near needs neither a proxy nor certificates, which may not be there.
         let builder = if is_near { builder.no_proxy().tls_certs_only([]) } else { builder };
