@@ -1,9 +1,9 @@
 //! What a real Prometheus makes of the metrics: it asks for OpenMetrics, and leads from a bucket
-//! to a trace.
+//! to a trace, which a real Jaeger shows.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, path::Path};
 
 use serde_json::{Value, json};
 
@@ -12,6 +12,7 @@ use crate::{
     collector::{Collector, Manner},
     process::{Client, Home, Running},
     prometheus::{self, Prometheus},
+    real_parts::{Jaeger, jaeger},
 };
 
 /// The trace and the span of each exemplar that Prometheus keeps of a query's series.
@@ -73,6 +74,42 @@ async fn a_bucket_leads_to_its_trace(prometheus: Option<Prometheus>) {
     }
     let up = prometheus.get(&format!("/api/v1/query?query={}", encoded("min_over_time(up[1m])"))).json();
     assert_eq!(up["data"]["result"][0]["value"][1], "1", "every page was understood: {up}");
+    assert_eq!(server.stop().code, Some(0));
+}
+
+/// The name of a span, once Jaeger shows it: a moment after it took it.
+fn shown(jaeger: &Jaeger, trace: &str, span: &str) -> String {
+    let answer = jaeger.client().get_until(&format!("/api/traces/{trace}"), |answer| {
+        answer.status == 200 && name_of(&answer.json()["data"][0], span).is_some()
+    });
+    name_of(&answer.json()["data"][0], span).unwrap()
+}
+
+fn name_of(trace: &Value, span: &str) -> Option<String> {
+    let found = trace["spans"].as_array()?.iter().find(|one| one["spanID"] == span)?;
+    Some(found["operationName"].as_str()?.to_owned())
+}
+
+#[test]
+fn an_exemplar_of_prometheus_names_a_span_that_jaeger_shows() {
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/jaeger/jaeger.yaml");
+    let (Some(prometheus), Some(jaeger)) = (prometheus::current(), jaeger(&shipped)) else { return };
+    let home = Home::new().variable("OTEL_EXPORTER_OTLP_ENDPOINT", jaeger.http());
+    let server = home.serve();
+    let (_running, prometheus) = start(&prometheus, &home, server.address());
+    let reports = ["taxi", "food"].map(|what| server.run(&format!("How much did I spend on {what}?")));
+    let traces = reports.each_ref().map(|report| report["trace_id"].as_str().unwrap());
+    for (query, sort) in [
+        ("glassbox_session_duration_seconds_bucket", "invoke_agent bank"),
+        ("glassbox_tool_duration_seconds_bucket", "execute_tool txn_sum"),
+        ("gen_ai_client_operation_duration_seconds_bucket", "chat bank"),
+    ] {
+        let kept = wait_for(query, || Some(exemplars(&prometheus, query)).filter(|found| !found.is_empty()));
+        for (trace, span) in kept {
+            assert!(traces.contains(&trace.as_str()), "{query} leads to {trace}");
+            assert_eq!(shown(&jaeger, &trace, &span), sort, "{query}");
+        }
+    }
     assert_eq!(server.stop().code, Some(0));
 }
 
