@@ -126,7 +126,7 @@ impl Runtime {
             .map_err(|_| panicked())?
             .map_err(|source| NotResumed::Prompt { session: id, source })?;
         let prompt = agent.in_form(prompt);
-        self.inner.signals.adopt(&entries);
+        self.inner.signals.adopt(&entries, self.mark(id).await?);
         let principal = Arc::new(started.principal);
         Ok((log, Taken { agent, prompt, principal }))
     }
@@ -140,11 +140,12 @@ impl Runtime {
         self.on_store(move |store| store.expired(now)).await
     }
 
-    /// Sends again the traces that did not arrive, takes up what nobody drives, ends what nobody
+    /// Sends again the traces and lines that did not arrive, takes up what nobody drives, ends what nobody
     /// decided in time and erases what was kept long enough, round after round, until the
     /// process stops.
     pub fn keep_sessions(&self) {
         self.send_again();
+        self.write_again();
         self.keep_retention();
         self.keep_webhooks();
         let runtime = self.clone();
@@ -177,6 +178,7 @@ impl Runtime {
                     _ = beats.tick() => {
                         runtime.renew().await;
                         runtime.note_delivered().await;
+                        runtime.save_marks().await;
                         runtime.write_refusals(false);
                     }
                 }
