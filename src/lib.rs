@@ -8,6 +8,7 @@
 //! - `machine`: pure decisions over the facts
 //! - `journal`: stamp, fold, commit, publish; the seam `observe`
 //! - `policy`: one function, one order, around every attempt
+//! - `web`: how clients of HTTP are built
 //! - `model`, `tool`, `store`, `signal`: the ports' implementations
 //! - `session`: the driver
 //! - `config`, `runtime`, `http`, `load`, `cli`: surfaces
@@ -28,6 +29,7 @@ pub mod session;
 pub mod signal;
 pub mod store;
 pub mod tool;
+pub mod web;
 
 pub use async_trait::async_trait;
 pub use schemars::{self, JsonSchema};

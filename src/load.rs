@@ -55,6 +55,18 @@ const FILES_BESIDES: usize = 100;
 /// What keeps a run from being one.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// The address is none.
+    #[error("{url:?} is no web address; write it like https://agents.example.com or http://127.0.0.1:8080")]
+    Address {
+        /// What was given.
+        url: String,
+    },
+    /// Others could read the key.
+    #[error("{url} would get the key in the clear; use https, or leave the key out")]
+    InTheClear {
+        /// Where it would go.
+        url: String,
+    },
     /// Nobody is there.
     #[error("the service at {url} cannot be reached: {why}; start it (glassbox serve), or leave out --server")]
     Unreachable {

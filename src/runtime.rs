@@ -53,7 +53,7 @@ pub use self::{
     handovers::NotHandled,
     live::SessionHandle,
     open::{Opened, Task},
-    quota::Quota,
+    quota::{Hour, Quota},
     refused::Refused,
     resume::NotResumed,
     retention::{Eraser, Erasure, Held},

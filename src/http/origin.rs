@@ -5,8 +5,6 @@
 //! one that changes something must come from a page of that name or from no page. It must never
 //! know who a caller is.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-
 use axum::{
     body::{Body, HttpBody as _},
     extract::Request,
@@ -16,6 +14,7 @@ use axum::{
 };
 
 use super::problem::Problem;
+use crate::web::loopback::Loopback;
 
 /// Lets a request through, or says why not.
 pub(super) async fn guard(request: Request<Body>, next: Next) -> Response {
@@ -53,7 +52,7 @@ fn admit(request: &Request<Body>) -> Result<(), Problem> {
 }
 
 /// The loopback host that the request calls; nothing where it names none, which no browser does.
-fn called(headers: &HeaderMap, uri: &Uri) -> Result<Option<Host>, Problem> {
+fn called(headers: &HeaderMap, uri: &Uri) -> Result<Option<Loopback>, Problem> {
     let refuse = || {
         let detail = "while no login is configured the host must be localhost, 127.0.0.1 or [::1], with any port";
         Problem::new(StatusCode::MISDIRECTED_REQUEST, detail)
@@ -67,26 +66,8 @@ fn called(headers: &HeaderMap, uri: &Uri) -> Result<Option<Host>, Problem> {
     Ok(in_header.or(in_uri))
 }
 
-/// A host that leads to this machine alone, whatever the port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Host {
-    Localhost,
-    Address(IpAddr),
-}
-
-fn loopback(authority: &Authority) -> Option<Host> {
-    if authority.as_str().contains('@') {
-        return None;
-    }
-    let host = authority.host();
-    if host.eq_ignore_ascii_case("localhost") {
-        return Some(Host::Localhost);
-    }
-    let address = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
-        Some(inner) => IpAddr::V6(inner.parse::<Ipv6Addr>().ok()?),
-        None => IpAddr::V4(host.parse::<Ipv4Addr>().ok()?),
-    };
-    address.is_loopback().then_some(Host::Address(address))
+fn loopback(authority: &Authority) -> Option<Loopback> {
+    if authority.as_str().contains('@') { None } else { Loopback::of(authority.host()) }
 }
 
 fn changes(method: &Method) -> bool {

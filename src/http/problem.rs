@@ -23,6 +23,8 @@ pub(super) struct Problem {
     detail: String,
     more: Map<String, Value>,
     retry_after: Option<u32>,
+    /// Why no session was begun, where it is that.
+    refused: Option<Box<Refused>>,
 }
 
 /// What an error looks like (RFC 9457). Some have further members, such as `declared`, the names
@@ -48,7 +50,7 @@ pub(super) struct Members {
 
 impl Problem {
     pub(super) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
-        Self { status, detail: detail.into(), more: Map::new(), retry_after: None }
+        Self { status, detail: detail.into(), more: Map::new(), retry_after: None, refused: None }
     }
 
     /// One of the errors that the framework answers as well, in the same words.
@@ -82,7 +84,8 @@ pub(super) struct Phrase(pub(super) String);
 impl From<Refused> for Problem {
     fn from(refused: Refused) -> Self {
         let detail = refused.to_string();
-        match refused {
+        let cause = Some(Box::new(refused.clone()));
+        let problem = match refused {
             Refused::EmptyTask | Refused::KeyReused => Self::new(StatusCode::UNPROCESSABLE_ENTITY, detail),
             Refused::UnknownAgent { declared, .. } | Refused::UnknownTaskType { declared, .. } => {
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, detail).with("declared", declared)
@@ -104,7 +107,8 @@ impl From<Refused> for Problem {
                 .with("session_id", session.to_string())
                 .retry_after(30),
             Refused::Journal(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, detail).retry_after(5),
-        }
+        };
+        Self { refused: cause, ..problem }
     }
 }
 
@@ -144,6 +148,9 @@ impl IntoResponse for Problem {
         let headers = [(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON))];
         let mut response = (self.status, headers, body.to_string()).into_response();
         response.extensions_mut().insert(phrase);
+        if let Some(refused) = self.refused {
+            response.extensions_mut().insert(*refused);
+        }
         if let Some(seconds) = self.retry_after {
             response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
         }

@@ -8,20 +8,25 @@ use axum::{
 };
 
 use super::Api;
-use crate::runtime::Quota;
+use crate::runtime::{Quota, Refused};
 
 /// What the limits are.
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 /// What is left of them.
 const LEFT: HeaderName = HeaderName::from_static("ratelimit");
 
-/// Adds what is left to an answer to somebody who began a session, or was refused one for that.
+/// Adds what is left to an answer to somebody who began a session, or was refused one for that. How
+/// much of the hour is used comes with the answer, where it was read for it.
 pub(super) async fn tell(api: &Api, principal: &str, mut answer: Response) -> Response {
     if !(answer.status().is_success() || answer.status() == StatusCode::TOO_MANY_REQUESTS) {
         return answer;
     }
     // The answer is worth more than what is left: where that cannot be read, it is not told.
-    let quotas = api.runtime.quotas(principal).await.unwrap_or_default();
+    let hour = match answer.extensions().get() {
+        Some(Refused::TooManySessions { hour, .. }) => Some(*hour),
+        _ => answer.extensions().get().copied(),
+    };
+    let quotas = api.runtime.quotas(principal, hour).await.unwrap_or_default();
     for (name, text) in [(POLICY, list(&quotas, policy)), (LEFT, list(&quotas, left))] {
         if let Some(value) = HeaderValue::from_str(&text).ok().filter(|_| !text.is_empty()) {
             answer.headers_mut().insert(name, value);

@@ -1,7 +1,7 @@
 //! `/v1/sessions`: begin, list, look at, stop.
 
 use axum::{
-    Json,
+    Extension, Json,
     body::Bytes,
     extract::{
         Path, Query, State,
@@ -201,13 +201,13 @@ async fn begin(
         principal: caller.principal().clone(),
         upstream: traceparent::upstream(&headers, api.options.access.joins_trace_of(caller.id())),
     };
-    let (id, handle, replayed) = match idempotency::open(&api.runtime, &headers, task, &body).await? {
-        Opened::Now(handle) => (handle.id(), Some(handle), None),
-        Opened::Before(id) => (id, api.runtime.find(id), Some([(idempotency::REPLAYED, "true")])),
+    let (id, handle, hour, replayed) = match idempotency::open(&api.runtime, &headers, task, &body).await? {
+        Opened::Now(handle, hour) => (handle.id(), Some(handle), hour.map(Extension), None),
+        Opened::Before(id) => (id, api.runtime.find(id), None, Some([(idempotency::REPLAYED, "true")])),
     };
     let place = [(header::LOCATION, format!("/v1/sessions/{id}"))];
     if streams {
-        return Ok((replayed, place, feed::follow(api, id)).into_response());
+        return Ok((replayed, place, hour, feed::follow(api, id)).into_response());
     }
     if let (Some(wait), Some(mut handle)) = (wait, handle) {
         let limit = wait.min(api.options.request_timeout.mul_f64(0.9));
@@ -218,7 +218,7 @@ async fn begin(
     // Who did not ask to wait gets the same answer however fast the session is.
     let ended = wait.is_some() && report.status.is_final();
     let status = if ended { StatusCode::OK } else { StatusCode::ACCEPTED };
-    Ok((status, replayed, place, Json(report)).into_response())
+    Ok((status, replayed, place, hour, Json(report)).into_response())
 }
 
 fn read_task(body: &[u8]) -> Result<Create, Problem> {

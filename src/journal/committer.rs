@@ -104,7 +104,7 @@ impl Committer {
 
     fn write(&mut self, begun: Timestamp) {
         self.pace.begin(begun);
-        let appended = self.store.append(&self.waiting);
+        let appended = self.proven().and_then(|()| self.store.append(&self.waiting));
         let ended = self.clock.now();
         self.pace.end(ended);
         match appended {
@@ -124,6 +124,13 @@ impl Committer {
             }
         }
         self.watch.queued(self.facts);
+    }
+
+    /// After a fault, that there is room for more than these facts. On a disk that is all but full a
+    /// small write succeeds now and then, and each success would send all sessions into the next
+    /// fault.
+    fn proven(&self) -> Result<(), StoreError> {
+        if self.fault.is_some() { self.store.probe() } else { Ok(()) }
     }
 
     /// Takes out what is not due.
@@ -189,7 +196,7 @@ impl Committer {
         }
     }
 
-    /// The fault of the last commit, while it lasts.
+    /// The fault of the last commit, while it lasts: until a write of a real size succeeded.
     pub(super) const fn fault(&self) -> Option<&StoreError> {
         self.fault.as_ref()
     }

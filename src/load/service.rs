@@ -11,7 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
 use reqwest::{
-    RequestBuilder, Response, StatusCode,
+    RequestBuilder, Response, StatusCode, Url,
     header::{ACCEPT, CONTENT_TYPE, LOCATION},
 };
 use serde_json::{Value, json};
@@ -23,7 +23,10 @@ use super::{
 };
 use crate::{
     core::{Sensitive, SessionId, SessionStatus, SpanId},
-    signal::otlp::crypto,
+    web::{
+        self,
+        loopback::{Loopback, is_in_the_clear},
+    },
 };
 
 /// What a request for something small may take.
@@ -67,18 +70,22 @@ impl Service {
     /// The way to a service; nothing is asked yet.
     ///
     /// # Errors
-    /// Where no client can be built.
+    /// An address that is none, a key that would go over the network in the clear, and where no
+    /// client can be built.
     pub fn new(access: Access) -> Result<Self, Error> {
-        crypto::install();
-        let builder = reqwest::Client::builder()
+        let address = Url::parse(&access.url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+        let address = address.ok_or_else(|| Error::Address { url: access.url.clone() })?;
+        let host = address.host_str().unwrap_or_default();
+        if access.key.is_some() && is_in_the_clear(address.scheme(), host) {
+            return Err(Error::InTheClear { url: access.url });
+        }
+        let builder = web::builder()
             .user_agent(concat!("glassbox-load/", env!("CARGO_PKG_VERSION")))
             .http1_only()
             .pool_max_idle_per_host(access.concurrency)
             .connect_timeout(ASKING)
-            .tcp_nodelay(true)
-            .redirect(reqwest::redirect::Policy::none());
-        let is_near =
-            ["http://127.", "http://localhost", "http://[::1]"].iter().any(|near| access.url.starts_with(near));
+            .tcp_nodelay(true);
+        let is_near = address.scheme() == "http" && Loopback::of(host).is_some();
         // What is near needs neither a proxy nor certificates, which may not be there.
         let builder = if is_near { builder.no_proxy().tls_certs_only([]) } else { builder };
         let client = builder.build().map_err(|error| Error::Client(describe(&error)))?;
@@ -273,6 +280,29 @@ pub(super) fn describe(error: &dyn std::error::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Whether a service at this address is asked at all, with a key or without.
+    fn is_asked(url: &str, key: Option<&str>) -> Result<(), String> {
+        let key = key.map(|key| Sensitive::new(key.to_owned()));
+        let access = Access { url: url.into(), key, agent: None, patience: ASKING, concurrency: 1 };
+        Service::new(access).map(drop).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_key_goes_over_https_or_stays_on_the_machine() {
+        for near in ["http://127.0.0.1:8080", "http://localhost:8080/", "http://[::1]:8080"] {
+            assert_eq!(is_asked(near, Some("gbx_secret")), Ok(()), "{near}");
+        }
+        for far in ["http://agents.example.com", "http://127.evil.example", "http://localhost.evil.example:8080"] {
+            let error = is_asked(far, Some("gbx_secret")).expect_err("it is in the clear");
+            assert!(error.contains("in the clear; use https") && !error.contains("gbx_"), "{error}");
+        }
+        assert_eq!(is_asked("http://127.0.0.1:8080", None), Ok(()));
+        for wrong in ["agents", "127.0.0.1:8080", "ftp://127.0.0.1"] {
+            let error = is_asked(wrong, None).expect_err(wrong);
+            assert!(error.contains("write it like https://agents.example.com"), "{error}");
+        }
+    }
 
     fn event(name: &str, data: &str) -> Sse {
         Sse::default().event(name).data(data)

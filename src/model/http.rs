@@ -1,34 +1,33 @@
-//! The way to a provider over HTTP: one client for the whole process, one endpoint a model.
+//! The way to a provider over HTTP: one endpoint a model, through the client that all of them share.
 //!
 //! A credential stands in a header that is marked as sensitive and nowhere else. It must never
 //! know what a body means; timeouts and repeats are the policy's.
 
 mod failure;
 
-use std::{collections::BTreeMap, error::Error as _, sync::Arc, time::Duration};
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use reqwest::{
     Response, Url,
     header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
-    redirect,
 };
 
 pub(super) use self::failure::{error_in, phrase};
-use crate::core::{
-    Clock, Fault, FaultKind, Sensitive,
-    port::{ModelCallInput, TraceContext},
-    retry_after,
+pub use crate::web::Client;
+use crate::{
+    core::{
+        Fault, FaultKind, Sensitive,
+        port::{ModelCallInput, TraceContext},
+        retry_after,
+    },
+    web::{self, unsent},
 };
 
 /// Bytes of a reply at the most.
 pub(super) const MAX_REPLY: usize = 32 << 20;
 /// Bytes of an error's body that are read.
 const MAX_ERROR: usize = 64 << 10;
-/// After this a provider is not there; the attempt's own timeout stands above it.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Idle connections are closed before the usual servers and balancers close them.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(50);
 
 /// Where a model is reached, and as whom.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,27 +46,14 @@ pub struct Access {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The client.
-    #[error("the HTTP client cannot be built: {0}")]
-    Client(String),
-    /// The certificates that https needs.
-    #[error("https needs the system's CA certificates, and none can be read: {0}")]
-    Certificates(String),
+    #[error(transparent)]
+    Client(#[from] web::Error),
     /// The address.
     #[error("base_url must be an http or https address, not {0:?}")]
     BaseUrl(String),
     /// A header or the credential.
     #[error("{0} holds characters that no HTTP header may hold")]
     Header(String),
-}
-
-/// The HTTP client that all models of a process share: its pool holds a connection for each
-/// session that waits, and lets go of those that idle.
-#[derive(Clone)]
-pub struct Client {
-    inner: reqwest::Client,
-    /// Why only http can be spoken, where that is so.
-    plain_only: Option<String>,
-    clock: Arc<dyn Clock>,
 }
 
 /// Where one model is asked.
@@ -88,46 +74,6 @@ pub(super) enum Form {
     Stream,
 }
 
-impl Client {
-    /// A client with the proxies of the environment and the certificates of the system. The clock
-    /// is for waits that a provider gives as a date.
-    ///
-    /// # Errors
-    /// Where no client can be built at all; one without certificates still speaks http.
-    pub fn new(clock: Arc<dyn Clock>) -> Result<Self, Error> {
-        // An error means that a provider is there already, which is all that is asked for.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let (inner, plain_only) = match builder().build() {
-            Ok(client) => (client, None),
-            Err(error) => {
-                let plain = builder().tls_certs_only([]).build();
-                (plain.map_err(|error| Error::Client(describe(&error)))?, Some(describe(&error)))
-            }
-        };
-        Ok(Self { inner, plain_only, clock })
-    }
-}
-
-fn builder() -> reqwest::ClientBuilder {
-    reqwest::Client::builder()
-        .user_agent(concat!("glassbox/", env!("CARGO_PKG_VERSION")))
-        // One stream a connection: a shared HTTP/2 connection makes sessions beyond the server's
-        // limit of streams wait for each other.
-        .http1_only()
-        .pool_max_idle_per_host(usize::MAX)
-        .pool_idle_timeout(IDLE_TIMEOUT)
-        .connect_timeout(CONNECT_TIMEOUT)
-        .tcp_nodelay(true)
-        // A redirect would carry the credential to another host.
-        .redirect(redirect::Policy::none())
-}
-
-impl std::fmt::Debug for Client {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Client").finish_non_exhaustive()
-    }
-}
-
 impl Endpoint {
     /// The endpoint of this path under the base, with these headers of the provider.
     pub(super) fn new(
@@ -137,9 +83,7 @@ impl Endpoint {
         own: &[(&'static str, Sensitive<String>)],
     ) -> Result<Self, Error> {
         let url = url(&access.base_url, path)?;
-        if let Some(why) = client.plain_only.as_ref().filter(|_| url.scheme() == "https") {
-            return Err(Error::Certificates(why.clone()));
-        }
+        client.check_scheme(url.scheme())?;
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let given = access.headers.iter().map(|(name, value)| (name.as_str(), value));
@@ -169,13 +113,13 @@ impl Endpoint {
         let accept = if stream { "text/event-stream" } else { "application/json" };
         let request = self
             .client
-            .inner
+            .inner()
             .post(self.url.clone())
             .header(ACCEPT, accept)
             .header("traceparent", trace.traceparent())
             .headers(self.headers.clone())
             .body(body);
-        let response = request.send().await.map_err(|error| unsent(&error))?;
+        let response = request.send().await.map_err(|error| unsent(&error, "the provider"))?;
         if !response.status().is_success() {
             return Err(self.failure(response).await);
         }
@@ -189,7 +133,7 @@ impl Endpoint {
             End::All => String::from_utf8(body).map_err(|_| Fault::new(FaultKind::Malformed, "the reply is not UTF-8")),
             End::Cut => Err(Fault::new(FaultKind::Malformed, format!("the reply is longer than {MAX_REPLY} bytes"))),
             End::Broken(error) => {
-                Err(Fault::new(FaultKind::Transport, format!("the reply broke off: {}", describe(&error))))
+                Err(Fault::new(FaultKind::Transport, format!("the reply broke off: {}", web::describe(&error))))
             }
         }
     }
@@ -197,7 +141,7 @@ impl Endpoint {
     async fn failure(&self, response: Response) -> Fault {
         let status = response.status().as_u16();
         let text = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
-        let wait = retry_after::asked(text, self.client.clock.now());
+        let wait = retry_after::asked(text, self.client.now());
         let (body, _) = read(response, MAX_ERROR).await;
         let fault = failure::of_response(status, &body, &self.secrets);
         match wait {
@@ -243,27 +187,4 @@ fn form(response: &Response, stream: bool) -> Form {
     } else {
         Form::Stream
     }
-}
-
-/// The fault of a request that got no answer.
-fn unsent(error: &reqwest::Error) -> Fault {
-    let (kind, what) = if error.is_connect() {
-        (FaultKind::Connection, "no connection to the provider")
-    } else if error.is_timeout() {
-        (FaultKind::Timeout, "the provider did not answer in time")
-    } else if error.is_builder() {
-        (FaultKind::Internal, "the request cannot be built")
-    } else {
-        (FaultKind::Transport, "the connection was lost before an answer came")
-    };
-    Fault::new(kind, format!("{what}: {}", describe(error)))
-}
-
-/// The innermost cause of an error of the client, which names no address and no credential.
-pub(super) fn describe(error: &reqwest::Error) -> String {
-    let mut cause = error.source();
-    while let Some(deeper) = cause.and_then(std::error::Error::source) {
-        cause = Some(deeper);
-    }
-    cause.map_or_else(|| "the client gives no reason".to_owned(), ToString::to_string)
 }

@@ -6,8 +6,9 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _};
 use sse_stream::SseByteStream;
 
-use super::http::{MAX_REPLY, describe};
+use super::http::MAX_REPLY;
 use crate::core::{Fault, FaultKind};
+use crate::web::describe;
 
 /// Why the bytes of a stream ended.
 #[derive(Debug, thiserror::Error)]

@@ -5,11 +5,20 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::{Map, Value};
 
-use super::{Refused, Runtime, SessionHandle, random, resume::Taken, turns::name_of};
+use super::{
+    Hour, Refused, Runtime, SessionHandle,
+    conversations::Floor,
+    live::Place,
+    quota::Share,
+    random,
+    resume::{Taken, panicked},
+    spawn,
+    turns::name_of,
+};
 use crate::{
     core::{Principal, Sensitive, SessionId, once::Once, port::StoreErrorKind},
-    machine::prompt::canonical,
-    session::{NewSession, Upstream},
+    machine::prompt::{Prompt, canonical},
+    session::{Agent, NewSession, Upstream},
 };
 
 /// How long a session may take to become durable before whoever began it is told to wait.
@@ -38,13 +47,25 @@ pub struct Task {
     pub upstream: Upstream,
 }
 
-/// What came of a request with an idempotency key.
+/// What came of a request.
 #[derive(Clone, Debug)]
 pub enum Opened {
-    /// It began this session.
-    Now(SessionHandle),
+    /// It began this session, after which so much of the hour is used, where that is limited.
+    Now(SessionHandle, Option<Hour>),
     /// The same request began this session before.
     Before(SessionId),
+}
+
+/// A session that is let in, with all that is held until its first fact is durable.
+struct Beginning {
+    id: SessionId,
+    place: Place,
+    floor: Floor,
+    share: Share,
+    agent: Arc<Agent>,
+    prompt: Prompt,
+    principal: Arc<Principal>,
+    new: NewSession,
 }
 
 impl Task {
@@ -68,6 +89,14 @@ impl Runtime {
     /// # Errors
     /// Why it was not begun.
     pub async fn open(&self, task: Task) -> Result<SessionHandle, Refused> {
+        Ok(self.open_counted(task).await?.0)
+    }
+
+    /// Begins a session, and tells how much of the hour is used then.
+    ///
+    /// # Errors
+    /// Why it was not begun.
+    pub async fn open_counted(&self, task: Task) -> Result<(SessionHandle, Option<Hour>), Refused> {
         // Boxed, so that whoever waits for the end keeps no room for the beginning.
         Box::pin(self.begin(task, None)).await
     }
@@ -92,12 +121,12 @@ impl Runtime {
             match self.begin(task.clone(), Some(Once { key, body, until: now.plus(KEPT) })).await {
                 // Another process came first: its session is found now.
                 Err(Refused::Journal(error)) if error.kind == StoreErrorKind::Claimed && tries.next().is_some() => {}
-                opened => return opened.map(Opened::Now),
+                opened => return opened.map(|(handle, hour)| Opened::Now(handle, hour)),
             }
         }
     }
 
-    async fn begin(&self, task: Task, once: Option<Once>) -> Result<SessionHandle, Refused> {
+    async fn begin(&self, task: Task, once: Option<Once>) -> Result<(SessionHandle, Option<Hour>), Refused> {
         let inner = &*self.inner;
         if task.text.expose().trim().is_empty() {
             return Err(Refused::EmptyTask);
@@ -114,10 +143,9 @@ impl Runtime {
         let agent = inner.agents.find(task.agent.as_deref())?;
         let task_type = inner.agents.task_type(&agent, task.task_type)?;
         let place = self.admit(&task.principal.id)?;
-        let (conversation, owner) = (task.conversation_id.clone(), task.principal.id.clone());
-        let floor = self.take_conversation(conversation.as_deref(), &owner).await?;
-        self.check_quota(&owner).await?;
+        let floor = self.take_conversation(task.conversation_id.as_deref(), &task.principal.id).await?;
         let follows = self.followed(&floor, &agent).await?;
+        let share = self.take_share(&task.principal.id).await?;
         let id = SessionId::from_bytes(random(&*inner.entropy));
         let principal = Arc::new(task.principal.clone());
         let prompt = agent.prompt(&principal).carrying(follows.pairs.clone());
@@ -132,18 +160,37 @@ impl Runtime {
             sampled: inner.signals.samples(id),
             once,
         };
-        let until = inner.journal.clock().now().plus(inner.lease);
-        let log = agent.begin(&inner.journal, id, new, &prompt, until);
+        let beginning = Beginning { id, place, floor, share, agent, prompt, principal, new };
+        // What is once recorded is driven and counted, also where whoever asked is gone.
+        let begun = spawn(self.clone().record(beginning)).await;
+        begun.unwrap_or_else(|_| Err(Refused::Journal(panicked())))
+    }
+
+    /// Makes the first fact of a session durable, and drives it from there.
+    async fn record(self, beginning: Beginning) -> Result<(SessionHandle, Option<Hour>), Refused> {
+        let Beginning { id, place, floor, share, agent, prompt, principal, new } = beginning;
+        let inner = &*self.inner;
+        let conversation = new.conversation_id.clone();
+        let now = inner.journal.clock().now();
+        let log = agent.begin(&inner.journal, id, new, &prompt, now.plus(inner.lease));
         let durable = tokio::time::timeout(BEGIN, log.flush()).await;
         if let Ok(Err(error)) = durable {
             if error.kind == StoreErrorKind::Claimed {
-                self.check_conversation(conversation.as_deref(), &owner).await?;
+                self.check_conversation(conversation.as_deref(), &principal.id).await?;
             }
             return Err(Refused::Journal(error));
         }
-        let taken = Taken { agent, prompt, principal };
-        let handle = place.drive(self.clone(), log, taken);
+        let hour = share.with_one_at(now);
+        if durable.is_err() {
+            // It is not among those that can be counted yet; nobody else is let in before it is.
+            let log = log.clone();
+            spawn(async move {
+                let _held = (floor, share);
+                let _ = log.flush().await;
+            });
+        }
+        let handle = place.drive(self.clone(), log, Taken { agent, prompt, principal });
         // One that is not durable yet waits with all others until the journal can write.
-        if durable.is_ok() { Ok(handle) } else { Err(Refused::NotYetDurable { session: id }) }
+        if durable.is_ok() { Ok((handle, hour)) } else { Err(Refused::NotYetDurable { session: id }) }
     }
 }

@@ -2,7 +2,8 @@
 //! how many there may be in all, and whether the journal keeps up.
 //!
 //! What was begun in the last hour is counted in the journal, so that a restart or a second process
-//! forgets nothing; what runs, where it runs.
+//! forgets nothing; what runs, where it runs. Between the count and the first durable fact of a
+//! session nobody else of this process begins one for the same principal.
 
 use std::{
     collections::HashMap,
@@ -10,13 +11,17 @@ use std::{
     time::Duration,
 };
 
-use super::{Refused, Runtime, live::Place};
+use tokio::sync::OwnedMutexGuard;
+
+use super::{Refused, Runtime, live::Place, turns::name_of};
 use crate::{
     config::{Config, ShedAbove},
     core::{Fact, Timestamp, fact::RateLimit, port::StoreError},
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
+/// How long a beginning waits for those of the same principal that came before it.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Where many are refused, one fact in so long says how many.
 const GATHERED: Duration = Duration::from_secs(1);
 
@@ -53,6 +58,23 @@ pub struct Quota {
     pub more_in: Option<Duration>,
 }
 
+/// How much of its hour a principal had used when its session was begun, or refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hour {
+    /// `rate_limits.sessions_per_user_per_hour`.
+    pub(super) limit: u32,
+    used: u32,
+    /// When the first of those began that count.
+    oldest: Option<Timestamp>,
+}
+
+/// The right to begin one more session in this hour, held until that session is durable.
+#[derive(Default)]
+pub(super) struct Share {
+    _turn: Option<OwnedMutexGuard<()>>,
+    hour: Option<Hour>,
+}
+
 /// Refusals that may come in floods: written down together, for the journal is what is short.
 #[derive(Default)]
 pub(super) struct Refusals(Mutex<HashMap<RateLimit, Gathered>>);
@@ -61,6 +83,36 @@ pub(super) struct Refusals(Mutex<HashMap<RateLimit, Gathered>>);
 struct Gathered {
     times: u64,
     written: Timestamp,
+}
+
+impl Hour {
+    /// Of these starts, newest first.
+    fn of(limit: u32, starts: &[Timestamp]) -> Self {
+        let used = u32::try_from(starts.len()).unwrap_or(u32::MAX);
+        Self { limit, used, oldest: starts.last().copied() }
+    }
+
+    const fn is_over(self) -> bool {
+        self.used >= self.limit
+    }
+
+    /// When the oldest of them no longer counts.
+    fn more_in(self, now: Timestamp) -> Option<Duration> {
+        self.oldest.map(|oldest| oldest.plus(HOUR).since(now))
+    }
+
+    fn quota(self, now: Timestamp) -> Quota {
+        let left = self.limit.saturating_sub(self.used);
+        let (window, more_in) = (Some(HOUR), self.more_in(now));
+        Quota { name: "sessions-per-hour", limit: self.limit, left, window, more_in }
+    }
+}
+
+impl Share {
+    /// What is used up once a session has begun at this time.
+    pub(super) fn with_one_at(&self, at: Timestamp) -> Option<Hour> {
+        self.hour.map(|hour| Hour { used: hour.used.saturating_add(1), oldest: hour.oldest.or(Some(at)), ..hour })
+    }
 }
 
 impl Refusals {
@@ -108,33 +160,43 @@ impl Runtime {
         })
     }
 
-    /// Refuses the session that would be one too many in an hour, and records that it did.
-    pub(super) async fn check_quota(&self, principal: &str) -> Result<(), Refused> {
-        let Some(limit) = self.rules(|rules| rules.bounds.per_hour) else { return Ok(()) };
+    /// Waits until no other session of this principal begins here, and refuses the one that would
+    /// be one too many in an hour. Whoever stops waiting gives its turn to the next.
+    pub(super) async fn take_share(&self, principal: &str) -> Result<Share, Refused> {
+        let Some(limit) = self.rules(|rules| rules.bounds.per_hour) else { return Ok(Share::default()) };
+        let name = name_of(&["hour", principal]);
+        let Ok(turn) = tokio::time::timeout(PATIENCE, self.inner.turns.take(name)).await else {
+            self.gather(RateLimit::Overload, self.inner.journal.clock().now());
+            return Err(Refused::Behind);
+        };
         let now = self.inner.journal.clock().now();
-        let starts = self.starts(principal, limit, now).await.map_err(Refused::Journal)?;
-        if starts.len() < usize::try_from(limit).unwrap_or(usize::MAX) {
-            return Ok(());
+        let hour = self.hour(principal, limit, now).await.map_err(Refused::Journal)?;
+        if hour.is_over() {
+            let wait = hour.more_in(now).unwrap_or_default();
+            self.refuse(RateLimit::SessionsPerUser, u64::try_from(wait.as_millis()).unwrap_or(u64::MAX), 1);
+            return Err(Refused::TooManySessions { hour, wait });
         }
-        let wait = more_in(&starts, now).unwrap_or_default();
-        self.refuse(RateLimit::SessionsPerUser, u64::try_from(wait.as_millis()).unwrap_or(u64::MAX), 1);
-        Err(Refused::TooManySessions { limit, wait })
+        Ok(Share { _turn: Some(turn), hour: Some(hour) })
     }
 
-    /// What a principal may still ask for, of every limit that there is.
+    /// What a principal may still ask for, of every limit that there is. The hour is read, unless
+    /// it is known from a beginning of just now.
     ///
     /// # Errors
     /// Where the store cannot be read.
-    pub async fn quotas(&self, principal: &str) -> Result<Vec<Quota>, StoreError> {
-        let mut quotas = Vec::new();
-        if let Some(limit) = self.rules(|rules| rules.bounds.per_hour) {
-            let now = self.inner.journal.clock().now();
-            let starts = self.starts(principal, limit, now).await?;
-            let (left, more_in) = (left(limit, starts.len()), more_in(&starts, now));
-            quotas.push(Quota { name: "sessions-per-hour", limit, left, window: Some(HOUR), more_in });
+    pub async fn quotas(&self, principal: &str, known: Option<Hour>) -> Result<Vec<Quota>, StoreError> {
+        let (mut quotas, now) = (Vec::new(), self.inner.journal.clock().now());
+        let (per_hour, at_once) = self.rules(|rules| (rules.bounds.per_hour, rules.bounds.at_once));
+        if let Some(limit) = per_hour {
+            let hour = match known {
+                Some(hour) => hour,
+                None => self.hour(principal, limit, now).await?,
+            };
+            quotas.push(hour.quota(now));
         }
-        if let Some(limit) = self.rules(|rules| rules.bounds.at_once) {
-            let left = left(limit, self.inner.live.running_of(principal));
+        if let Some(limit) = at_once {
+            let running = u32::try_from(self.inner.live.running_of(principal)).unwrap_or(u32::MAX);
+            let left = limit.saturating_sub(running);
             quotas.push(Quota { name: "concurrent-sessions", limit, left, window: None, more_in: None });
         }
         Ok(quotas)
@@ -148,11 +210,12 @@ impl Runtime {
         }
     }
 
-    /// When sessions of the last hour began, newest first.
-    async fn starts(&self, principal: &str, limit: u32, now: Timestamp) -> Result<Vec<Timestamp>, StoreError> {
+    /// Reads how much of the hour before `now` is used.
+    async fn hour(&self, principal: &str, limit: u32, now: Timestamp) -> Result<Hour, StoreError> {
         let (owner, since) = (principal.to_owned(), an_hour_before(now));
         let count = usize::try_from(limit).unwrap_or(usize::MAX);
-        self.on_store(move |store| store.recent_starts(&owner, since, count)).await
+        let starts = self.on_store(move |store| store.recent_starts(&owner, since, count)).await?;
+        Ok(Hour::of(limit, &starts))
     }
 
     fn gather(&self, limit: RateLimit, now: Timestamp) {
@@ -164,15 +227,6 @@ impl Runtime {
     fn refuse(&self, limit: RateLimit, wait_ms: u64, times: u64) {
         self.inner.system.record(Fact::RateLimited { limit, tool: None, wait_ms, times });
     }
-}
-
-fn left(limit: u32, used: usize) -> u32 {
-    limit.saturating_sub(u32::try_from(used).unwrap_or(u32::MAX))
-}
-
-/// When the oldest of them no longer counts.
-fn more_in(starts: &[Timestamp], now: Timestamp) -> Option<Duration> {
-    starts.last().map(|oldest| oldest.plus(HOUR).since(now))
 }
 
 fn an_hour_before(now: Timestamp) -> Timestamp {

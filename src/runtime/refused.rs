@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::Hour;
 use crate::core::{SessionId, port::StoreError};
 
 /// Why a session was not begun.
@@ -38,10 +39,10 @@ pub enum Refused {
         limit: usize,
     },
     /// The principal has begun as many sessions in the last hour as it may.
-    #[error("{limit} sessions were begun in the last hour, which is the most allowed; the next one in {} s", .wait.as_secs() + 1)]
+    #[error("{} sessions were begun in the last hour, which is the most allowed; the next one in {} s", .hour.limit, .wait.as_secs() + 1)]
     TooManySessions {
-        /// `rate_limits.sessions_per_user_per_hour`.
-        limit: u32,
+        /// The hour that is used up.
+        hour: Hour,
         /// When the next may begin.
         wait: Duration,
     },

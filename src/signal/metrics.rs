@@ -11,6 +11,7 @@ mod fallbacks;
 mod fold;
 mod make;
 mod outcomes;
+mod process;
 mod series;
 #[cfg(test)]
 mod tests;
@@ -23,13 +24,12 @@ use std::{
     time::Duration,
 };
 
-use prometheus::{
-    Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, process_collector::ProcessCollector,
-};
+use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 
 use self::{
     exemplars::Choice,
     fold::{Known, Sessions},
+    process::Process,
     series::Series,
     waiting::Waiting,
 };
@@ -123,7 +123,7 @@ impl Metrics {
             journal_errors.with_label_values(&[kind.label()]);
         }
         register_build_info(&registry, &labels.version)?;
-        registry.register(Box::new(ProcessCollector::for_self()))?;
+        registry.register(Box::new(Process::of_self()))?;
         let inner = Inner {
             series,
             sessions: Mutex::new(Memory::new()),

@@ -5,7 +5,6 @@
 //! them. This module never decides which spans there are, reads no environment, and retries no
 //! batch that the exporter gave up: the next start sends again what was not acknowledged.
 
-pub mod crypto;
 mod exporter;
 mod lane;
 mod layer;
@@ -34,7 +33,10 @@ pub use self::tail::TailRule;
 pub(super) use self::tail::is_notable;
 use self::{lane::Lane, ledger::Ledger, tail::Tail};
 use super::spans::SpanFold;
-use crate::core::{Entry, Fact, Sensitive, SessionId, Sink};
+use crate::{
+    core::{Entry, Fact, Sensitive, SessionId, Sink},
+    web,
+};
 
 /// Where spans go, complete: every default is already decided.
 #[derive(Debug, Clone)]
@@ -207,7 +209,7 @@ impl Pipeline {
     /// # Errors
     /// Where the configuration cannot be used.
     pub fn start_with_ack(config: Config, counters: SpanCounters, on_ack: Option<OnAck>) -> Result<Self, Error> {
-        crypto::install();
+        web::install_crypto();
         let resource = config.resource();
         let fold = Fold { spans: SpanFold::new(), tail: config.tail.map(Tail::new), suspended: HashMap::new() };
         let lane = Arc::new(Lane::new(&config, counters));

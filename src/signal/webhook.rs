@@ -8,13 +8,14 @@ use std::{sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use reqwest::redirect;
 use serde_json::{Value, json};
 use sha2::Sha256;
 use tokio::sync::Notify;
 
-use super::otlp::crypto;
-use crate::core::{Entry, Fact, Sensitive, Sink, Timestamp, fact::SuspendCause};
+use crate::{
+    core::{Entry, Fact, Sensitive, Sink, Timestamp, fact::SuspendCause},
+    web,
+};
 
 /// Bytes of an answer that are read, so that its connection can be used again.
 const ANSWER: usize = 64 * 1024;
@@ -70,13 +71,7 @@ impl Webhook {
     /// # Errors
     /// Where no client can be made, as without the system's certificates.
     pub fn new(endpoint: Endpoint) -> Result<Self, reqwest::Error> {
-        crypto::install();
-        let client = reqwest::Client::builder()
-            .user_agent(concat!("glassbox/", env!("CARGO_PKG_VERSION")))
-            .http1_only()
-            .timeout(endpoint.timeout)
-            .redirect(redirect::Policy::none())
-            .build()?;
+        let client = web::builder().http1_only().timeout(endpoint.timeout).build()?;
         Ok(Self { client, endpoint: Arc::new(endpoint) })
     }
 

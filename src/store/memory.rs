@@ -40,6 +40,8 @@ struct State {
     marks: HashMap<StreamId, u64>,
     desk: Desk,
     failure: Option<StoreErrorKind>,
+    /// Facts that there is still room for, where that is little.
+    room: Option<usize>,
 }
 
 /// A text and the streams that name it.
@@ -65,6 +67,12 @@ impl Store {
     /// reads goes on.
     pub fn fail_with(&self, failure: Option<StoreErrorKind>) {
         self.lock().failure = failure;
+    }
+
+    /// Leaves room for so many facts and for no write of a real size, as a disk does that is all
+    /// but full, until it is called with nothing.
+    pub fn leave_room(&self, facts: Option<usize>) {
+        self.lock().room = facts;
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -177,6 +185,8 @@ impl State {
 impl port::Store for Store {
     fn append(&self, writes: &[Write]) -> Result<Vec<Result<(), StoreError>>, StoreError> {
         let mut state = self.lock_to_write()?;
+        let facts: usize = writes.iter().map(|write| write.entries.len()).sum();
+        state.room = state.room.map(|room| room.checked_sub(facts).ok_or_else(full)).transpose()?;
         Ok(writes.iter().map(|write| state.append(write)).collect())
     }
 
@@ -284,7 +294,10 @@ impl port::Store for Store {
     }
 
     fn probe(&self) -> Result<(), StoreError> {
-        self.lock_to_write().map(drop)
+        match self.lock_to_write()?.room {
+            Some(_) => Err(full()),
+            None => Ok(()),
+        }
     }
 }
 
@@ -339,6 +352,10 @@ impl Leases for Store {
 /// The place of a session in the list, which the next page goes on from.
 const fn age(row: &SessionSummary) -> (Timestamp, SessionId) {
     (row.started, row.id)
+}
+
+fn full() -> StoreError {
+    error(StoreErrorKind::Full, "the memory store has no more room".to_owned())
 }
 
 #[cfg(test)]

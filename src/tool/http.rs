@@ -6,7 +6,7 @@
 
 mod address;
 mod answer;
-mod client;
+mod exchange;
 mod request;
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -21,10 +21,8 @@ use crate::core::{
     port::{ToolContext, ToolReply},
 };
 
-pub use self::{
-    address::Address,
-    client::{Client, Error},
-};
+pub use self::address::Address;
+pub use crate::web::{Client, Error};
 
 /// Bytes of an answer at the most, unless configured otherwise.
 pub const DEFAULT_ANSWER_BYTES: u64 = 1 << 20;
@@ -173,7 +171,7 @@ impl HttpTool {
     /// # Errors
     /// Where https is asked for and no certificates can be read.
     pub fn new(spec: ToolSpec, plan: Plan, client: Client) -> Result<Self, Error> {
-        client.can_reach(&plan.address)?;
+        client.check_scheme(plan.address.scheme())?;
         Ok(Self { spec, plan, client })
     }
 }
@@ -197,7 +195,7 @@ impl Tool for HttpTool {
     async fn call(&self, cx: &ToolContext, arguments: Value) -> Result<ToolReply, Fault> {
         let values = template::values(cx, arguments);
         let request = request::build(&self.plan, self.spec.effect, cx, &values)?;
-        let response = self.client.send(request).await?;
+        let response = exchange::send(&self.client, request).await?;
         answer::read(&self.plan, &self.client, response).await
     }
 }

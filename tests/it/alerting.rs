@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 
 use crate::{
     process::{Client, Home, Running, have},
+    prometheus::{self, Prometheus},
     promql::{self, Selector, dashboards, is_coming, list, queries, rules, selectors, shorten},
 };
 
@@ -188,12 +189,13 @@ fn shortened(name: &str) -> Value {
 }
 
 impl Watchers {
-    pub(crate) fn start(home: &Home, glassbox: SocketAddr) -> Self {
+    pub(crate) fn start(prometheus: &Prometheus, home: &Home, glassbox: SocketAddr) -> Self {
         let webhook = Webhook::start();
         let (of_prometheus, of_alertmanager) = (free_port(), free_port());
         let alertmanager = start_alertmanager(home, of_alertmanager, webhook.address);
-        let prometheus = start_prometheus(home, of_prometheus, of_alertmanager, glassbox);
-        Self { prometheus: Client::of(of_prometheus), webhook, _processes: [alertmanager, prometheus] }
+        let config = watching(home, of_prometheus, of_alertmanager, glassbox);
+        let running = prometheus.start(home, of_prometheus, &config, &["--rules.alert.resend-delay=1s"]);
+        Self { prometheus: Client::of(of_prometheus), webhook, _processes: [alertmanager, running] }
     }
 
     /// The samples that a query gives now.
@@ -236,7 +238,8 @@ fn start_alertmanager(home: &Home, address: SocketAddr, webhook: SocketAddr) -> 
     running
 }
 
-fn start_prometheus(home: &Home, address: SocketAddr, alertmanager: SocketAddr, glassbox: SocketAddr) -> Running {
+/// The shipped configuration of Prometheus with shorter windows, the copied rules and these addresses.
+fn watching(home: &Home, address: SocketAddr, alertmanager: SocketAddr, glassbox: SocketAddr) -> Value {
     let mut config = shortened("deploy/prometheus/prometheus.yml");
     // What is scraped every quarter of a second is rounded to nothing in a window of five.
     config["global"] = json!({"scrape_interval": "500ms", "scrape_timeout": "500ms", "evaluation_interval": "250ms"});
@@ -248,14 +251,7 @@ fn start_prometheus(home: &Home, address: SocketAddr, alertmanager: SocketAddr, 
         home.write(name, &shortened(&format!("deploy/prometheus/{name}")).to_string()).display().to_string()
     });
     config["rule_files"] = json!(files);
-    let file = home.write("prometheus.yml", &config.to_string());
-    let mut command = Command::new("prometheus");
-    command.arg(format!("--config.file={}", file.display()));
-    command.arg(format!("--storage.tsdb.path={}", home.path("prometheus").display()));
-    command.args([&format!("--web.listen-address={address}"), "--rules.alert.resend-delay=1s"]);
-    let mut running = Running::start(&mut command);
-    running.err.until(|line| line.contains("ready to receive web requests"));
-    running
+    config
 }
 
 /// A query as a part of an address.
@@ -264,14 +260,21 @@ pub(crate) fn encoded(text: &str) -> String {
 }
 
 #[test]
-fn alerts_fire_under_a_fault_reach_the_webhook_and_clear_after_it() {
-    if ["prometheus", "prometheus-alertmanager"].iter().any(|part| !have(part)) {
-        return;
-    }
+fn alerts_fire_under_a_fault_reach_the_webhook_and_clear_after_it_in_prometheus_2() {
+    alerts_fire_and_clear(prometheus::debian());
+}
+
+#[test]
+fn alerts_fire_under_a_fault_reach_the_webhook_and_clear_after_it_in_prometheus_3() {
+    alerts_fire_and_clear(prometheus::current());
+}
+
+fn alerts_fire_and_clear(prometheus: Option<Prometheus>) {
+    let Some(prometheus) = prometheus.filter(|_| have("prometheus-alertmanager")) else { return };
     let home = Home::configured(CONFIG);
     home.write("sums.yaml", SCRIPT);
     let server = home.serve();
-    let watchers = Watchers::start(&home, server.address());
+    let watchers = Watchers::start(&prometheus, &home, server.address());
     let load = Load::start(Client::of(server.address()));
 
     wait_for("enough sessions", || watchers.number("glassbox:sessions:increase_15m >= 30"));

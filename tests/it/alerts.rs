@@ -6,14 +6,16 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
+    path::Path,
     process::Command,
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{
     process::have,
+    prometheus::{self, Prometheus},
     promql::{self, Rule, data, files, list, path, rules, selectors, text},
 };
 
@@ -187,8 +189,8 @@ fn the_rules_for_kubernetes_are_the_same() {
 }
 
 /// Runs a tool; gives whether it was content, and what it said.
-fn ask(program: &str, arguments: &[&str], folder: &std::path::Path) -> (bool, String) {
-    let said = Command::new(program).args(arguments).current_dir(folder).output().unwrap();
+fn ask(mut tool: Command, arguments: &[&str], folder: &Path) -> (bool, String) {
+    let said = tool.args(arguments).current_dir(folder).output().unwrap();
     (said.status.success(), String::from_utf8_lossy(&[said.stdout, said.stderr].concat()).into_owned())
 }
 
@@ -204,51 +206,71 @@ fn copied() -> TempDir {
 
 #[test]
 fn promtool_takes_the_rules_and_the_configuration() {
-    if !have("promtool") {
-        return;
-    }
     let folder = copied();
     let config = text("deploy/prometheus/prometheus.yml").replace("/etc/prometheus/", "");
     fs::write(folder.path().join("prometheus.yml"), config).unwrap();
-    let (good, said) = ask("promtool", &["check", "config", "prometheus.yml"], folder.path());
-    assert!(good && said.contains("alerts.yml"), "{said}");
-    let (good, said) = ask("promtool", &["check", "rules", "recording.yml", "alerts.yml"], folder.path());
-    assert!(good && said.contains(&format!("{} rules found", alerts().len())), "{said}");
+    for prometheus in [prometheus::debian(), prometheus::current()].into_iter().flatten() {
+        let (good, said) = ask(prometheus.promtool(), &["check", "config", "prometheus.yml"], folder.path());
+        assert!(good && said.contains("alerts.yml"), "{prometheus:?}: {said}");
+        let rules = ["check", "rules", "recording.yml", "alerts.yml"];
+        let (good, said) = ask(prometheus.promtool(), &rules, folder.path());
+        assert!(good && said.contains(&format!("{} rules found", alerts().len())), "{prometheus:?}: {said}");
+    }
+}
+
+/// The unit tests of the rules take half a minute of processor time, so each version runs them once.
+#[test]
+fn promtool_2_sees_every_alert_fire_clear_and_stay_silent() {
+    sees_every_alert(prometheus::debian());
 }
 
 #[test]
-fn promtool_sees_every_alert_fire_clear_and_stay_silent() {
-    if !have("promtool") {
-        return;
-    }
+fn promtool_3_sees_every_alert_fire_clear_and_stay_silent() {
+    sees_every_alert(prometheus::current());
+}
+
+fn sees_every_alert(prometheus: Option<Prometheus>) {
+    let Some(prometheus) = prometheus else { return };
     let tests = files("deploy/prometheus/tests", ".yml");
     let arguments: Vec<_> = ["test", "rules"].into_iter().chain(tests.iter().map(String::as_str)).collect();
-    let (good, said) = ask("promtool", &arguments, &path("."));
+    let (good, said) = ask(prometheus.promtool(), &arguments, &path("."));
     assert!(good, "{said}");
     assert_eq!(said.matches("SUCCESS").count(), tests.len(), "{said}");
 }
 
-/// The unit tests notice a rule that is a little wrong.
+/// The unit tests notice a rule that is a little wrong: each change one test, which is run alone.
 #[test]
 fn promtool_notices_changed_rules() {
-    if !have("promtool") {
-        return;
-    }
-    for (file, right, wrong) in [
-        ("alerts.yml", "unserved_ratio_5m > 0.10", "unserved_ratio_5m > 0.25"),
-        ("alerts.yml", "unserved_ratio_5m > 0.10", "unserved_ratio_5m >= 0.10"),
-        ("alerts.yml", "increase_5m >= 10", "increase_5m >= 5"),
-        ("recording.yml", "unknown_outcome|circuit_open\"}", "unknown_outcome\"}"),
-        ("recording.yml", "|ok|refused\"}", "|ok|refused|denied|lost\"}"),
+    let Some(prometheus) = prometheus::current().or_else(prometheus::debian) else { return };
+    let many = "a fifth of the calls of a tool fails for ten minutes";
+    let tenth = "a tenth of the calls fails, which is not more than 10 %";
+    let open = "a dead tool is refused by its open circuit";
+    for (file, right, wrong, test) in [
+        ("alerts.yml", "unserved_ratio_5m > 0.10", "unserved_ratio_5m > 0.25", many),
+        ("alerts.yml", "unserved_ratio_5m > 0.10", "unserved_ratio_5m >= 0.10", tenth),
+        ("alerts.yml", "increase_5m >= 10", "increase_5m >= 5", "five calls of five minutes fail"),
+        ("recording.yml", "unknown_outcome|circuit_open\"}", "unknown_outcome\"}", open),
+        ("recording.yml", "|ok|refused\"}", "|ok|refused|denied|lost\"}", "nor does it hide one"),
     ] {
         let folder = copied();
+        fs::write(folder.path().join("tests/one.yml"), alone("tools.yml", test).to_string()).unwrap();
+        let passes = || ask(prometheus.promtool(), &["test", "rules", "tests/one.yml"], folder.path());
+        let (good, said) = passes();
+        assert!(good, "{test}: {said}");
         let place = folder.path().join(file);
         let text = fs::read_to_string(&place).unwrap();
         assert!(text.contains(right), "{file} does not say {right}");
         fs::write(&place, text.replace(right, wrong)).unwrap();
-        let (good, _) = ask("promtool", &["test", "rules", "tests/tools.yml"], folder.path());
-        assert!(!good, "nothing notices {right} -> {wrong}");
+        assert!(!passes().0, "{test} does not notice {right} -> {wrong}");
     }
+}
+
+/// A file of unit tests with one of its tests.
+fn alone(file: &str, test: &str) -> Value {
+    let mut file = data(&format!("{FOLDER}/tests/{file}"));
+    let found = list(&file["tests"]).iter().find(|one| one["name"] == test);
+    file["tests"] = json!([found.unwrap_or_else(|| panic!("there is no test {test:?}"))]);
+    file
 }
 
 #[test]
@@ -257,12 +279,13 @@ fn amtool_takes_the_configuration_and_sends_each_severity_its_way() {
         return;
     }
     let config = "deploy/alertmanager/alertmanager.yml";
-    let (good, said) = ask("amtool", &["check-config", config], &path("."));
+    let amtool = || Command::new("amtool");
+    let (good, said) = ask(amtool(), &["check-config", config], &path("."));
     assert!(good && said.contains("3 receivers"), "{said}");
     for (severity, receiver) in [("critical", "on-call"), ("warning", "working-hours"), ("info", "dashboard")] {
         let label = format!("severity={severity}");
         let file = format!("--config.file={config}");
-        let (good, said) = ask("amtool", &["config", "routes", "test", &file, &label], &path("."));
+        let (good, said) = ask(amtool(), &["config", "routes", "test", &file, &label], &path("."));
         assert!(good && said.lines().next() == Some(receiver), "{severity}: {said}");
     }
     // An alert that is named in an inhibition exists.

@@ -20,6 +20,7 @@ use self::engine::{Engine, said};
 use crate::{
     deploy::{compose, demo_key, make_demo_keys},
     process::{Client, have},
+    prometheus,
     promql::{data, path, text},
     real_parts::shelf,
 };
@@ -35,12 +36,12 @@ fn the_image_and_the_stack_keep_what_deploy_promises() {
     let Some(engine) = Engine::start() else { return };
     build_the_image(&engine);
     the_image_is_confined_healthy_and_stops_in_time(&engine);
-    let (Some(program), Some(jaeger), true, true) =
-        (compose(), shelf("jaeger-1.76.0"), have("prometheus"), have("prometheus-alertmanager"))
+    let (Some(program), Some(jaeger), Some(prometheus), true) =
+        (compose(), shelf("jaeger-1.76.0"), prometheus::current(), have("prometheus-alertmanager"))
     else {
         return;
     };
-    build_stand_ins(&engine, &jaeger.join("jaeger"));
+    build_stand_ins(&engine, &jaeger.join("jaeger"), &prometheus.program);
     let project = Project::new(&engine, program);
     the_stack_is_healthy_and_its_signals_arrive(&project);
     the_demonstration_fills_the_dashboards(&project);
@@ -98,12 +99,12 @@ fn stops_well(engine: &Engine, container: &str, grace: u64) {
 
 /// Under the names of the compose file: what Debian packages, what is on the shelf, and for Grafana
 /// something that reads the same files.
-fn build_stand_ins(engine: &Engine, jaeger: &Path) {
+fn build_stand_ins(engine: &Engine, jaeger: &Path, prometheus: &Path) {
     let installed = |name: &str| PathBuf::from(said(Command::new("sh").args(["-c", &format!("command -v {name}")])));
     let services = data("deploy/compose.yaml")["services"].clone();
     let stand_in =
         |name: &str, program: &Path| engine.stand_in(name, services[name]["image"].as_str().unwrap(), program);
-    stand_in("prometheus", &installed("prometheus"));
+    stand_in("prometheus", prometheus);
     stand_in("alertmanager", &installed("prometheus-alertmanager"));
     stand_in("jaeger", jaeger);
     stand_in("grafana", &path("tests/data/containers/grafana"));

@@ -126,3 +126,33 @@ async fn a_session_goes_on_when_the_disk_is_back_and_the_wait_was_not_its_own() 
     assert_eq!(count(&facts, paused), 1);
     assert_eq!(count(&facts, |fact| matches!(fact, Fact::SessionResumed { .. })), 1);
 }
+
+/// On a disk that is all but full a small write succeeds now and then; a session that is set going by
+/// that stands again a moment later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fault_is_over_once_there_is_room_again_and_not_for_a_fact_or_two() {
+    let (store, clock) = (Arc::new(memory::Store::new()), Arc::new(SystemClock));
+    let agent = world::agent(SCRIPT, world::model_info(), Limits::default(), Language::En, Vec::new());
+    let watch = Arc::new(world::Deaf);
+    let writer = Writer::start(Mode::Thread, OnFault::Fail, store.clone(), Vec::new(), watch, clock.clone());
+    let writer = writer.expect("a thread");
+    let journal = Journal::new(writer.clone(), clock, ProcessId::from_bytes([1; 16]));
+    let log = world::begin(&agent, &journal, "pay");
+    log.flush().await.expect("there is room");
+    store.leave_room(Some(2));
+    for fact in 0..2 {
+        log.record(Fact::CancelRequested { by: "caller".into() });
+        assert!(log.flush().await.is_ok(), "what fits is written, as long as nothing failed: {fact}");
+    }
+    log.record(Fact::CancelRequested { by: "caller".into() });
+    assert_eq!(log.flush().await.map_err(|error| error.kind), Err(StoreErrorKind::Full));
+    for _ in 0..3 {
+        store.leave_room(Some(1));
+        assert_eq!(log.flush().await.map_err(|error| error.kind), Err(StoreErrorKind::Full), "the fact would fit");
+        assert_eq!(writer.fault().map(|fault| fault.kind), Some(StoreErrorKind::Full));
+    }
+    assert_eq!(world::entries(&store).len(), 3);
+    store.leave_room(None);
+    log.flush().await.expect("there is room");
+    assert_eq!((writer.fault(), world::entries(&store).len()), (None, 4), "nothing is lost");
+}

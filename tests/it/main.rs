@@ -55,6 +55,7 @@ mod people;
 mod policy;
 mod pressure;
 mod process;
+mod prometheus;
 mod promql;
 mod quotas;
 mod real_models;

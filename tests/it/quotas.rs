@@ -4,6 +4,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 use std::{
+    io::Write as _,
+    net::TcpStream,
     sync::{Barrier, mpsc},
     thread,
     time::Duration,
@@ -87,17 +89,7 @@ fn a_caller_runs_as_many_at_once_as_it_may() {
 fn of_many_at_once_no_more_begin_than_may() {
     let home = home("rate_limits: {concurrent_sessions_per_user: 3}\n");
     let server = home.serve();
-    let (start, client): (Barrier, Client) = (Barrier::new(12), *server);
-    let ask = || {
-        start.wait();
-        begin(&client, "slow").status
-    };
-    let mut got: Vec<u16> = thread::scope(|scope| {
-        let threads: Vec<_> = (0..12).map(|_| scope.spawn(ask)).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    });
-    got.sort_unstable();
-    assert_eq!(got, [vec![202; 3], vec![429; 9]].concat());
+    assert_eq!(at_once(*server, "slow", 12), [vec![202; 3], vec![429; 9]].concat());
 }
 
 #[test]
@@ -120,6 +112,54 @@ fn what_is_left_of_an_hour_is_told_and_runs_out() {
     let unlimited = home_without_limits();
     let server = unlimited.serve();
     assert_eq!(begin(&server, "bank").header("ratelimit"), None, "no limit, nothing to tell");
+}
+
+/// Asks at the same moment as others, so many of them.
+fn at_once(client: Client, agent: &'static str, many: usize) -> Vec<u16> {
+    let start = Barrier::new(many);
+    let ask = || {
+        start.wait();
+        begin(&client, agent).status
+    };
+    let mut got: Vec<u16> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..many).map(|_| scope.spawn(ask)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    got.sort_unstable();
+    got
+}
+
+fn begun(client: &Client) -> usize {
+    client.get("/v1/sessions").json()["sessions"].as_array().unwrap().len()
+}
+
+#[test]
+fn of_many_at_once_exactly_as_many_begin_as_an_hour_allows() {
+    let home = home("rate_limits: {sessions_per_user_per_hour: 7}\n");
+    let server = home.serve();
+    assert_eq!(at_once(*server, "bank", 24), [vec![202; 7], vec![429; 17]].concat());
+    assert_eq!(begun(&server), 7);
+}
+
+#[test]
+fn a_caller_that_goes_away_keeps_nobody_waiting_and_gets_no_more_than_its_hour() {
+    let home = home("rate_limits: {sessions_per_user_per_hour: 7}\n");
+    let server = home.serve();
+    let body = json!({"agent": "bank", "task": "hi"}).to_string();
+    for _ in 0..5 {
+        let mut caller = TcpStream::connect(server.address()).unwrap();
+        write!(
+            caller,
+            "POST /v1/sessions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .unwrap();
+    }
+    let got = at_once(*server, "bank", 24);
+    let (let_in, refused): (Vec<u16>, Vec<u16>) = got.into_iter().partition(|status| *status == 202);
+    assert!((2..=7).contains(&let_in.len()) && refused.iter().all(|status| *status == 429), "{refused:?}");
+    assert_eq!(begin(&server, "bank").status, 429, "nobody is waited for in vain");
+    until(|| begun(&server) == 7);
 }
 
 fn home_without_limits() -> Home {

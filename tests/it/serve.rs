@@ -2,15 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
-use std::{
-    collections::BTreeSet,
-    io::Write as _,
-    process::{Command, Stdio},
-};
+use std::{collections::BTreeSet, io::Write as _, process::Stdio};
 
 use serde_json::{Value, json};
 
-use crate::process::{Answer, Home, Server, have};
+use crate::{
+    process::{Answer, Home, Server},
+    prometheus,
+};
 
 const QUESTION: &str = "Сколько я потратил на такси в сентябре?";
 const ANSWER: &str = "Такси в сентябре: 2 поездки, 5000 ₸.";
@@ -278,14 +277,10 @@ fn a_scrape_is_clean_and_knows_the_traffic() {
     ] {
         assert!(scraped.lines().any(|found| found == line), "{line} is not in\n{scraped}");
     }
-    if have("promtool") {
-        let mut promtool = Command::new("promtool")
-            .args(["check", "metrics"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+    for prometheus in [prometheus::debian(), prometheus::current()].into_iter().flatten() {
+        let mut command = prometheus.promtool();
+        command.args(["check", "metrics"]);
+        let mut promtool = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         promtool.stdin.take().unwrap().write_all(scraped.as_bytes()).unwrap();
         let said = promtool.wait_with_output().unwrap();
         let text = String::from_utf8_lossy(&[said.stdout, said.stderr].concat()).into_owned();

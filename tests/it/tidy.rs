@@ -13,6 +13,7 @@ const ROWS: &[&[&str]] = &[
     &["machine"],
     &["journal"],
     &["policy"],
+    &["web"],
     &["model", "tool", "store", "signal"],
     &["session"],
     &["config", "replay"],

@@ -1,6 +1,7 @@
 //! The W3C headers: which come in, which go out, and which do neither.
 
 mod joined;
+mod ways;
 
 use prost::Message as _;
 use serde_json::json;

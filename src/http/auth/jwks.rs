@@ -20,7 +20,7 @@ use crate::{
     config::{Jwks, Jwt},
     core::{Clock, Timestamp},
     runtime::spawn,
-    signal::otlp::crypto,
+    web,
 };
 
 /// The longest time that one reading may take.
@@ -178,10 +178,8 @@ async fn fetch(client: &reqwest::Client, url: &str) -> Result<Vec<u8>, String> {
 
 /// A client of its own: no redirect may lead to another's keys, and nothing takes long.
 fn client() -> Option<reqwest::Client> {
-    crypto::install();
-    let builder = || reqwest::Client::builder().timeout(TIMEOUT).redirect(reqwest::redirect::Policy::none());
     // Without certificates of the system it still speaks to the loopback.
-    builder().build().or_else(|_| builder().tls_certs_only([]).build()).ok()
+    web::build_or_plain(|| web::builder().timeout(TIMEOUT)).ok().map(|(client, _)| client)
 }
 
 fn told(error: impl Display) -> String {

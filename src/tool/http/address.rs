@@ -55,9 +55,9 @@ impl Address {
         &self.source
     }
 
-    /// Whether it goes over TLS.
-    pub fn is_https(&self) -> bool {
-        self.origin.scheme() == "https"
+    /// `http` or `https`.
+    pub fn scheme(&self) -> &str {
+        self.origin.scheme()
     }
 
     /// The arguments that it takes.

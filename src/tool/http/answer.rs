@@ -4,8 +4,11 @@
 use reqwest::Response;
 use serde_json::{Value, json};
 
-use super::{Client, Failure, Plan, client::describe};
-use crate::core::{Fault, FaultKind, port::ToolReply, retry_after};
+use super::{Client, Failure, Plan};
+use crate::{
+    core::{Fault, FaultKind, port::ToolReply, retry_after},
+    web::describe,
+};
 
 /// Bytes of an error's body that are read.
 const MAX_ERROR: u64 = 64 << 10;

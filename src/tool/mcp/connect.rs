@@ -26,7 +26,7 @@ use tokio::{
 };
 
 use super::fault;
-use crate::core::Sensitive;
+use crate::{core::Sensitive, web};
 
 /// Times that a broken stream of events is opened again before the connection counts as lost.
 const STREAM_RETRIES: usize = 5;
@@ -107,14 +107,7 @@ impl Connection {
 }
 
 fn client() -> Result<reqwest::Client, String> {
-    // An error means that a provider is there already, which is all that is asked for.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    reqwest::Client::builder()
-        .user_agent(concat!("glassbox/", env!("CARGO_PKG_VERSION")))
-        // The credential would go to another host.
-        .redirect(reqwest::redirect::Policy::none())
-        .build()
-        .map_err(|error| format!("no HTTP client can be made: {error}"))
+    web::builder().build().map_err(|error| format!("no HTTP client can be made: {error}"))
 }
 
 fn http_config(

@@ -4,6 +4,9 @@
 use std::{collections::BTreeMap, path::Path};
 
 use glassbox::{Config, Principal, Runtime, Setup, Task, core::fact::SessionEnd, session::Ended};
+use serde_json::{Value, json};
+
+use crate::process::Home;
 
 const CONFIG: &str = r#"
 agents:
@@ -90,6 +93,25 @@ async fn without_a_cache_every_call_runs() {
     assert_eq!(place.read("C-1", "north").await, rows(1));
     place.set(2);
     assert_eq!(place.read("C-1", "north").await, rows(2));
+}
+
+#[test]
+fn the_event_of_a_call_says_whether_its_result_was_known() {
+    let home = Home::configured(CONFIG).variable("GLASSBOX__TELEMETRY__EVENTS", "events.jsonl");
+    home.write("clerk.yaml", SCRIPT);
+    std::fs::create_dir(home.data()).expect("a folder");
+    sql(home.data(), "create table rates (value integer); insert into rates values (1)");
+    let server = home.serve();
+    let sessions = [(); 3].map(|()| server.run("tell")["session_id"].clone());
+    assert_eq!(server.stop().code, Some(0));
+    let lines = std::fs::read_to_string(home.path("events.jsonl")).expect("lines");
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let told = sessions.map(|session| -> Vec<_> {
+        let called = lines.iter().filter(|line| line["event"] == "tool_called" && line["session_id"] == session);
+        called.map(|line| (line["cached"].clone(), line["attempts"].clone(), line["is_error"].clone())).collect()
+    });
+    let known = |cached: bool, attempts: u32| vec![(json!(cached), json!(attempts), json!(false))];
+    assert_eq!(told, [known(false, 1), known(true, 0), known(true, 0)]);
 }
 
 #[test]

@@ -12,6 +12,7 @@ use crate::{
     auth::{ask, hash_of_key},
     kinds::service::Service,
     process::{Answer, Client, Home, have},
+    prometheus,
 };
 
 const OWNER: &str = "user-zhanar-7788";
@@ -189,10 +190,10 @@ fn there_was_something_to_find(server: &Client, sessions: &[String]) {
 
 /// All that a webhook hears from a real Alertmanager when tools and sessions fail.
 fn alerts(home: &Home, server: &Client) -> String {
-    if ["prometheus", "prometheus-alertmanager"].iter().any(|part| !have(part)) {
+    let Some(prometheus) = prometheus::current().filter(|_| have("prometheus-alertmanager")) else {
         return String::new();
-    }
-    let watchers = Watchers::start(home, server.address());
+    };
+    let watchers = Watchers::start(&prometheus, home, server.address());
     wait_for("both alerts fire", || {
         session(server, "fetch");
         watchers.webhook.hears_both("firing").then_some(())

@@ -82,7 +82,7 @@ fn joined(spans: Vec<Span>) -> BTreeMap<String, Span> {
     spans.into_iter().filter(|span| hex(&span.trace_id) == TRACE).map(|span| (hex(&span.span_id), span)).collect()
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
