@@ -13,6 +13,7 @@ mod decide;
 mod diagnostics;
 mod exports;
 mod handovers;
+mod lines;
 mod lineup;
 mod live;
 mod mcp;
@@ -291,11 +292,14 @@ impl Runtime {
         self.write_refusals(true);
         self.inner.system.record(Fact::ProcessStopped { suspended: suspended as u64 });
         let written = self.inner.journal.writer().stop().await;
+        // Before the sessions are given back: whoever takes them up finds how far their lines are.
+        self.inner.signals.stop_lines().await;
+        self.save_marks().await;
         for id in left {
             self.release(id).await;
         }
         self.inner.stopped.cancel();
-        self.inner.signals.stop().await;
+        self.inner.signals.stop_spans().await;
         self.note_delivered().await;
         written.map(|()| cut_off)
     }

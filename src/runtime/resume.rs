@@ -119,11 +119,12 @@ impl Runtime {
         self.tools_settled(&started.agent).await;
         let agent = self.inner.agents.find(Some(&started.agent));
         let agent = agent.map_err(|_| NotResumed::NoAgent { session: id, agent: started.agent.clone() })?;
+        let mark = self.mark(id).await?;
         let (runtime, own) = (self.clone(), started.clone());
         let read = move || {
             let prompt = own_prompt(&*runtime.inner.store, &own)?;
             // Spans may show what was said, whose texts are read here too.
-            runtime.inner.signals.adopt(&entries);
+            runtime.inner.signals.adopt(&entries, mark);
             Ok(prompt)
         };
         let prompt = tokio::task::spawn_blocking(read)
@@ -144,11 +145,12 @@ impl Runtime {
         self.on_store(move |store| store.expired(now)).await
     }
 
-    /// Sends again the traces that did not arrive, takes up what nobody drives, ends what nobody
+    /// Sends again the traces and lines that did not arrive, takes up what nobody drives, ends what nobody
     /// decided in time and erases what was kept long enough, round after round, until the
     /// process stops.
     pub fn keep_sessions(&self) {
         self.send_again();
+        self.write_again();
         self.keep_retention();
         self.keep_webhooks();
         let runtime = self.clone();
@@ -181,6 +183,7 @@ impl Runtime {
                     _ = beats.tick() => {
                         runtime.renew().await;
                         runtime.note_delivered().await;
+                        runtime.save_marks().await;
                         runtime.write_refusals(false);
                     }
                 }

@@ -72,11 +72,12 @@ impl Signals {
         Ok(Self { metrics, feed, lines, pipeline, sample_ratio, tail, content, filter })
     }
 
-    /// Reads the journal of a session that goes on here, before its next fact is recorded.
-    pub(super) fn adopt(&self, entries: &[Entry]) {
+    /// Reads the journal of a session that goes on here, before its next fact is recorded. Its
+    /// lines are out up to the mark.
+    pub(super) fn adopt(&self, entries: &[Entry], mark: u64) {
         self.metrics.adopt(entries);
         if let Some(lines) = &self.lines {
-            lines.adopt(entries);
+            lines.adopt(entries, mark);
         }
         if let Some(pipeline) = &self.pipeline {
             pipeline.restore(entries);
@@ -109,6 +110,11 @@ impl Signals {
         [Some(self.metrics.sink()), spans, Some(self.feed.sink()), lines].into_iter().flatten().collect()
     }
 
+    /// The event lines, if there are any.
+    pub(super) const fn lines(&self) -> Option<&Lines> {
+        self.lines.as_ref()
+    }
+
     /// The way of spans out, if there is one.
     pub(super) const fn pipeline(&self) -> Option<&Pipeline> {
         self.pipeline.as_ref()
@@ -139,16 +145,19 @@ impl Signals {
         self.content
     }
 
-    /// Writes out what is left; telemetry is the last to stop.
-    pub(super) async fn stop(&self) {
-        let (lines, pipeline) = (self.lines.clone(), self.pipeline.clone());
-        let stop = tokio::task::spawn_blocking(move || {
-            if let Some(lines) = lines {
-                lines.stop(LAST_LINES);
-            }
-            pipeline.map(|pipeline| pipeline.shutdown(LAST_EXPORT))
-        });
-        if let Ok(Some(counts)) = stop.await
+    /// Writes out the lines that are left.
+    pub(super) async fn stop_lines(&self) {
+        if let Some(lines) = self.lines.clone() {
+            // What is lost by it is counted.
+            let _ = tokio::task::spawn_blocking(move || lines.stop(LAST_LINES)).await;
+        }
+    }
+
+    /// Sends out the spans that are left; they are the last to stop.
+    pub(super) async fn stop_spans(&self) {
+        let Some(pipeline) = self.pipeline.clone() else { return };
+        let stop = tokio::task::spawn_blocking(move || pipeline.shutdown(LAST_EXPORT));
+        if let Ok(counts) = stop.await
             && counts.failed + counts.dropped > 0
         {
             tracing::warn!(
