@@ -9,8 +9,11 @@ cd "$(dirname "$0")/.."
 # command -> Debian package
 parts=(promtool:prometheus amtool:prometheus-alertmanager script:bsdutils strace:strace git:git node:nodejs npm:npm python3:python3-pip initdb:postgresql chromium:chromium)
 
-# A container engine, for `make full` alone; the tests start one of their own, with its own images.
-if [ -n "${GLASSBOX_TEST_FULL:-}" ]; then parts+=(dockerd:docker.io docker:docker.io debootstrap:debootstrap); fi
+# A container engine; the tests start one of their own, with its own images. A package of it starts one
+# for the whole machine, so on a user's machine only `make full` installs it.
+if [ -n "${GLASSBOX_TEST_FULL:-}${CI:-}" ]; then
+    parts+=(dockerd:docker.io docker:docker.io ip:iproute2 debootstrap:debootstrap)
+fi
 
 # Debian keeps the programs of Postgres out of PATH.
 have() { command -v "$1" >/dev/null || compgen -G "/usr/lib/postgresql/*/bin/$1" >/dev/null; }
@@ -108,11 +111,17 @@ from_source() {
         github.com/prometheus/prometheus/cmd/{prometheus,promtool}
 }
 
-# What images stand on where none can be pulled: Debian of that name as one archive.
+# What images stand on where none can be pulled: Debian of that name with these packages, as one archive.
 bookworm() {
-    debootstrap --variant=minbase --include=ca-certificates,binutils,wget bookworm "$1/root" &&
-        rm -rf "$1"/root/var/cache/apt/archives/*.deb "$1"/root/var/lib/apt/lists/* &&
-        tar -C "$1/root" -cf "$1/root.tar" . && rm -rf "$1/root"
+    debootstrap --variant=minbase --include="$1" bookworm "$2/root" &&
+        rm -rf "$2"/root/var/cache/apt/archives/*.deb "$2"/root/var/lib/apt/lists/* &&
+        tar -C "$2/root" -cf "$2/root.tar" . && rm -rf "$2/root"
+}
+
+bookworms() {
+    shelve bookworm-1 bookworm ca-certificates,binutils,wget
+    # With a compiler, for the image that is compiled.
+    if [ -n "${GLASSBOX_TEST_FULL:-}" ]; then shelve bookworm-gcc-1 bookworm ca-certificates,gcc,libc6-dev; fi
 }
 
 shelve aimock-1.43.0 from_npm @copilotkit/aimock@1.43.0 &
@@ -127,5 +136,5 @@ shelve mcp-python-sqlite-2025.4.25 from_pypi -r tests/real-parts/mcp-python-sqli
 from_source &
 # 1.1 GB, for `make full` alone.
 if [ -n "${GLASSBOX_TEST_FULL:-}" ]; then shelve qwen2.5-coder-1.5b qwen & fi
-if [ -n "${GLASSBOX_TEST_FULL:-}" ] && [ "$(id -u)" -eq 0 ] && have debootstrap; then shelve bookworm-1 bookworm & fi
+if [ "$(id -u)" -eq 0 ] && have dockerd && have debootstrap; then bookworms & fi
 wait

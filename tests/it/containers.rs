@@ -1,13 +1,14 @@
 //! `deploy/` under a real container engine: the real Dockerfile is built, and the real compose file
 //! comes up, with stand-ins for images that cannot be pulled (`tests/data/containers`). A part of
-//! `make full`; elsewhere it says that it is skipped.
+//! `make test`; elsewhere it says that it is skipped. `make full` also compiles the program in it.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
+mod apart;
 mod engine;
+mod project;
 
 use std::{
-    net::SocketAddr,
     path::{Path, PathBuf},
     process::Command,
     thread,
@@ -16,10 +17,14 @@ use std::{
 
 use serde_json::{Value, json};
 
-use self::engine::{Engine, said};
+use self::{
+    apart::Network,
+    engine::{Engine, said},
+    project::Project,
+};
 use crate::{
-    deploy::{compose, demo_key, make_demo_keys},
-    process::{Client, have},
+    deploy::{compose, demo_key},
+    process::{have, skip},
     prometheus,
     promql::{data, path, text},
     real_parts::shelf,
@@ -33,8 +38,19 @@ const ANSWER: &str = "Такси в сентябре: 2 поездки, 5000 ₸
 
 #[test]
 fn the_image_and_the_stack_keep_what_deploy_promises() {
-    let Some(engine) = Engine::start() else { return };
-    build_the_image(&engine);
+    let name = "containers::the_image_and_the_stack_keep_what_deploy_promises";
+    apart::run(name, Network::Own, image_and_stack);
+}
+
+fn image_and_stack(folder: &Path) {
+    let Some(engine) = Engine::start(folder, Network::Own) else { return };
+    let Some(debian) = shelf("bookworm-1") else { return };
+    engine.import(&debian, "debian:bookworm-slim");
+    if !engine.runs("debian:bookworm-slim") {
+        return;
+    }
+    engine.stand_in("rust", &rust_image(), Path::new(env!("CARGO_BIN_EXE_glassbox")));
+    build_the_image(&engine, &[]);
     the_image_is_confined_healthy_and_stops_in_time(&engine);
     let (Some(program), Some(jaeger), Some(prometheus), true) =
         (compose(), shelf("jaeger-1.76.0"), prometheus::current(), have("prometheus-alertmanager"))
@@ -45,15 +61,67 @@ fn the_image_and_the_stack_keep_what_deploy_promises() {
     let project = Project::new(&engine, program);
     the_stack_is_healthy_and_its_signals_arrive(&project);
     the_demonstration_fills_the_dashboards(&project);
-    project.down();
+    stops_well(&engine, &project.container(&[], "glassbox"), 35);
 }
 
-/// The real Dockerfile, with a cargo that takes the program which is built already.
-fn build_the_image(engine: &Engine) {
+/// Minutes of compiling, for the longer checks alone.
+#[test]
+fn the_dockerfile_compiles_a_program_that_works() {
+    if std::env::var_os("GLASSBOX_TEST_FULL").is_none() {
+        return skip("nothing is compiled in an image: `make full` does");
+    }
+    apart::run("containers::the_dockerfile_compiles_a_program_that_works", Network::Machine, compiled_image);
+}
+
+fn compiled_image(folder: &Path) {
+    let Some(engine) = Engine::start(folder, Network::Machine) else { return };
+    let (Some(debian), Some(compiler)) = (shelf("bookworm-1"), shelf("bookworm-gcc-1")) else { return };
+    engine.import(&debian, "debian:bookworm-slim");
+    engine.import(&compiler, "debian:bookworm-gcc");
+    make_the_toolchain(&engine, folder);
+    // The registry is reached as the machine reaches it: by its network and by its proxies.
+    let proxies = ["http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"];
+    let given = proxies.into_iter().filter(|name| std::env::var_os(name).is_some());
+    let options: Vec<_> =
+        ["--network", "host"].into_iter().chain(given.flat_map(|name| ["--build-arg", name])).collect();
+    build_the_image(&engine, &options);
+    the_image_is_confined_healthy_and_stops_in_time(&engine);
+}
+
+/// The base of the builder, as the Dockerfile names it.
+fn rust_image() -> String {
+    format!("rust:{}-bookworm", channel())
+}
+
+fn channel() -> String {
     let toolchain = text("rust-toolchain.toml");
-    let channel = toolchain.lines().find_map(|line| line.strip_prefix("channel = ")).unwrap().trim_matches('"');
-    engine.stand_in("rust", &format!("rust:{channel}-bookworm"), Path::new(env!("CARGO_BIN_EXE_glassbox")));
-    engine.docker(&["build", "-f", "deploy/Dockerfile", "-t", &image(), "--build-arg", "REVISION=abc123", "."]);
+    let channel = toolchain.lines().find_map(|line| line.strip_prefix("channel = ")).unwrap();
+    channel.trim_matches('"').to_owned()
+}
+
+/// The real Dockerfile, with whatever cargo its base has.
+fn build_the_image(engine: &Engine, options: &[&str]) {
+    let build = ["build", "-f", "deploy/Dockerfile", "-t", &image(), "--build-arg", "REVISION=abc123"];
+    engine.docker(&[&build, options, &["."]].concat());
+}
+
+/// A base with the machine's own toolchain, the roots that it trusts and its configuration of cargo.
+fn make_the_toolchain(engine: &Engine, folder: &Path) {
+    let context = folder.join("toolchain");
+    std::fs::create_dir_all(context.join("cargo")).unwrap();
+    let mut rustc = Command::new("rustc");
+    let sysroot = said(rustc.args(["--print", "sysroot"]).env("RUSTUP_TOOLCHAIN", channel()).current_dir(path(".")));
+    let tar = context.join("toolchain.tar");
+    said(Command::new("tar").arg("-C").arg(sysroot).arg("-cf").arg(tar).args(["bin", "lib"]));
+    let trusted = std::env::var_os("SSL_CERT_FILE").map_or("/etc/ssl/certs/ca-certificates.crt".into(), PathBuf::from);
+    std::fs::copy(trusted, context.join("ca-certificates.crt")).unwrap();
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
+    let config = home.map(|home| home.join("config.toml")).filter(|config| config.exists());
+    if let Some(config) = config {
+        std::fs::copy(config, context.join("cargo/config.toml")).unwrap();
+    }
+    engine.build_stand_in("toolchain", &rust_image(), &context);
 }
 
 fn image() -> String {
@@ -108,59 +176,6 @@ fn build_stand_ins(engine: &Engine, jaeger: &Path, prometheus: &Path) {
     stand_in("alertmanager", &installed("prometheus-alertmanager"));
     stand_in("jaeger", jaeger);
     stand_in("grafana", &path("tests/data/containers/grafana"));
-}
-
-/// A copy of `deploy/` with secrets of its own, which publishes on free ports.
-struct Project<'engine> {
-    engine: &'engine Engine,
-    program: PathBuf,
-    folder: tempfile::TempDir,
-}
-
-impl<'engine> Project<'engine> {
-    fn new(engine: &'engine Engine, program: PathBuf) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        said(Command::new("cp").arg("-r").args([path("deploy"), path("dashboards")]).arg(folder.path()));
-        // Others than root read what is mounted.
-        said(Command::new("chmod").args(["-R", "a+rX"]).arg(folder.path()));
-        let secrets = folder.path().join("deploy/secrets");
-        std::fs::remove_dir_all(&secrets).unwrap();
-        make_demo_keys(&secrets);
-        let ports =
-            [("glassbox", 8080), ("prometheus", 9090), ("alertmanager", 9093), ("jaeger", 16686), ("grafana", 3000)];
-        let moved =
-            ports.map(|(name, port)| format!("  {name}: {{ports: !override [\"127.0.0.1::{port}\"]}}\n")).concat();
-        std::fs::write(folder.path().join("ports.yaml"), format!("services:\n{moved}")).unwrap();
-        Self { engine, program, folder }
-    }
-
-    fn compose(&self, options: &[&str], arguments: &[&str]) -> String {
-        let place = |name: &str| self.folder.path().join(name);
-        let mut command = self.engine.command(&self.program);
-        command.args(options).arg("-f").arg(place("deploy/compose.yaml")).arg("-f").arg(place("ports.yaml"));
-        said(command.args(arguments).current_dir(self.folder.path()))
-    }
-
-    /// Starts what is not there yet, and waits until all are healthy.
-    fn up(&self, options: &[&str]) {
-        self.compose(options, &["up", "--detach", "--wait", "--wait-timeout", "180", "--no-build", "--pull", "never"]);
-    }
-
-    fn container(&self, options: &[&str], service: &str) -> String {
-        self.compose(options, &["ps", "--all", "--quiet", service])
-    }
-
-    /// The published port of a service.
-    fn client(&self, service: &str, port: u16) -> Client {
-        let address: SocketAddr = self.compose(&[], &["port", service, &port.to_string()]).parse().unwrap();
-        assert!(address.ip().is_loopback(), "{service} is published at {address}");
-        Client::of(address)
-    }
-
-    fn down(&self) {
-        stops_well(self.engine, &self.container(&[], "glassbox"), 35);
-        self.compose(&["--profile", "demo"], &["down", "--volumes"]);
-    }
 }
 
 fn all_are_healthy_and_confined(project: &Project<'_>, options: &[&str], services: &[&str]) {

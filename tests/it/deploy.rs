@@ -13,7 +13,9 @@ use serde_json::Value;
 
 use crate::{
     process::{Home, have, skip},
+    prometheus,
     promql::{check_printed, data, files, list, path, text},
+    real_parts::shelf,
 };
 
 const COMPOSE: &str = "deploy/compose.yaml";
@@ -86,7 +88,9 @@ fn the_demonstration_is_the_stack_with_traffic_and_faults() {
     assert_eq!(traffic["cap_drop"][0], "ALL");
     assert_eq!(traffic["restart"], "unless-stopped", "a run has an end, traffic has none");
     let command: Vec<_> = list(&traffic["command"]).iter().map(|word| word.as_str().unwrap()).collect();
-    assert_eq!(command[..3], ["load", "--server", "http://glassbox:8080"]);
+    // Its key must not go over a network in the clear.
+    assert_eq!(command[..3], ["load", "--server", "http://127.0.0.1:8080"]);
+    assert_eq!(traffic["network_mode"], "service:glassbox");
     // The profile by its name gives the same services.
     let by_name = taken(&program, &["--profile", "demo"]);
     let names = |taken: &Value| taken["services"].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
@@ -303,6 +307,35 @@ fn every_file_is_yaml() {
     let sources = data("deploy/grafana/provisioning/datasources/glassbox.yaml");
     let kinds: Vec<_> = list(&sources["datasources"]).iter().map(|source| source["type"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["prometheus", "jaeger", "alertmanager"]);
+}
+
+/// Jaeger is a Collector, which knows all of the pipeline of traces; the scraper of the pipeline of
+/// metrics is Prometheus. The remote write is known to neither.
+#[test]
+fn a_collector_takes_the_example() {
+    let (Some(jaeger), Some(prometheus)) = (shelf("jaeger-1.76.0"), prometheus::current()) else { return };
+    let home = Home::new();
+    let mut example = data("deploy/otel-collector/collector.yaml");
+    let scraper = example["receivers"].as_object_mut().unwrap().remove("prometheus").unwrap();
+    example["exporters"].as_object_mut().unwrap().remove("prometheusremotewrite").unwrap();
+    example["service"]["pipelines"].as_object_mut().unwrap().remove("metrics").unwrap();
+    let taken = |command: &mut Command, file: &std::path::Path| {
+        let said = command.arg(file).env("LANGFUSE_BASIC", "a2V5").output().unwrap();
+        (said.status.success(), String::from_utf8_lossy(&[said.stdout, said.stderr].concat()).into_owned())
+    };
+    let validated = |example: &Value| {
+        let file = home.write("collector.yaml", &example.to_string());
+        taken(Command::new(jaeger.join("jaeger")).args(["validate", "--config"]), &file)
+    };
+    let (good, said) = validated(&example);
+    assert!(good, "{said}");
+    example["processors"]["memory_limiter"]["limit"] = "256 MB".into();
+    let (good, said) = validated(&example);
+    assert!(!good && said.contains("invalid keys: limit"), "a wrong key is noticed: {said}");
+
+    let file = home.write("prometheus.yml", &scraper["config"].to_string());
+    let (good, said) = taken(prometheus.promtool().args(["check", "config"]), &file);
+    assert!(good && said.contains("SUCCESS"), "{said}");
 }
 
 #[test]

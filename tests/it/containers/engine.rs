@@ -9,8 +9,7 @@ use std::{
     time::Duration,
 };
 
-use tempfile::TempDir;
-
+use super::apart::Network;
 use crate::{
     process::{Running, skip},
     promql::path,
@@ -21,70 +20,39 @@ const PACE: Duration = Duration::from_millis(250);
 
 pub(super) struct Engine {
     process: Running,
-    folder: TempDir,
+    socket: PathBuf,
 }
 
 impl Engine {
-    /// Starts one, in the longer checks and where that can be; else says why not.
-    pub(super) fn start() -> Option<Self> {
-        match Self::try_start() {
-            Ok(engine) => Some(engine),
-            Err(why) => {
-                skip(&format!("no containers are started: {why}"));
-                None
-            }
-        }
-    }
-
-    fn try_start() -> Result<Self, String> {
-        if std::env::var_os("GLASSBOX_TEST_FULL").is_none() {
-            return Err("`make full` does".to_owned());
-        }
-        let root = Command::new("id").arg("-u").output().is_ok_and(|said| said.stdout == b"0\n");
-        if !root {
-            return Err("an engine is started by root alone".to_owned());
-        }
-        let debian = path("target/real-parts/bookworm-1/root.tar");
-        let there = |program: &str| Command::new(program).arg("--version").output().is_ok();
-        for (program, there) in [
-            ("dockerd", there("dockerd")),
-            ("docker", there("docker")),
-            ("target/real-parts/bookworm-1", debian.exists()),
-        ] {
-            if !there {
-                return Err(format!("{program} is not there: run GLASSBOX_TEST_FULL=1 tests/real-parts.sh"));
-            }
-        }
-        let engine = Self::launch()?;
-        engine.docker(&["import", debian.to_str().unwrap(), "debian:bookworm-slim"]);
-        Ok(engine)
-    }
-
-    fn launch() -> Result<Self, String> {
-        let folder = tempfile::tempdir().unwrap();
-        let place = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    /// Starts one in this folder. Where it does not come up it says so, also in CI: the kernel may
+    /// refuse what it needs, which no package mends.
+    pub(super) fn start(folder: &Path, network: Network) -> Option<Self> {
+        let place = |name: &str| folder.join(name).to_str().unwrap().to_owned();
         let mut command = Command::new("dockerd");
         command.args(["--host", &format!("unix://{}", place("socket")), "--data-root", &place("data")]);
-        command.args(["--exec-root", &place("exec"), "--pidfile", &place("pid")]);
-        // What is built has no network, and the machine's own bridge is left alone.
-        let process = Running::start(command.args(["--bridge", "none"]));
-        let mut engine = Self { process, folder };
-        for _ in 0..120 {
+        // The default bridge is nobody's.
+        command.args(["--exec-root", &place("exec"), "--pidfile", &place("pid"), "--bridge", "none"]);
+        if network == Network::Machine {
+            command.args(["--iptables=false", "--ip-forward=false", "--ip-masq=false"]);
+        }
+        let mut engine = Self { process: Running::start(&mut command), socket: folder.join("socket") };
+        for _ in 0..240 {
             if engine.command("docker").arg("version").output().unwrap().status.success() {
-                return Ok(engine);
+                return Some(engine);
             }
             thread::sleep(PACE);
         }
-        engine.process.signal("TERM");
+        engine.process.signal("KILL");
         let _ = engine.process.wait();
         let last = engine.process.err.seen.last().cloned().unwrap_or_default();
-        Err(format!("dockerd does not answer; its last words: {last}"))
+        skip(&format!("no containers are started: dockerd does not come up; its last words: {last}"));
+        None
     }
 
     /// This program, as a client of the engine.
     pub(super) fn command(&self, program: impl AsRef<Path>) -> Command {
         let mut command = Command::new(program.as_ref());
-        command.env("DOCKER_HOST", format!("unix://{}", self.folder.path().join("socket").display()));
+        command.env("DOCKER_HOST", format!("unix://{}", self.socket.display()));
         // Debian's engine has no BuildKit.
         command.env("DOCKER_BUILDKIT", "0").current_dir(path("."));
         command
@@ -95,14 +63,39 @@ impl Engine {
         said(self.command("docker").args(arguments))
     }
 
+    /// Takes Debian as it was fetched for an image of this name.
+    pub(super) fn import(&self, fetched: &Path, image: &str) {
+        self.docker(&["import", fetched.join("root.tar").to_str().unwrap(), image]);
+    }
+
+    /// Whether it can run anything: confined, limited, and in a network of its own. Where it cannot
+    /// it says so, also in CI, as at its start: nothing of ours is in it yet.
+    pub(super) fn runs(&self, image: &str) -> bool {
+        let script = "docker network create probe >/dev/null
+            docker run --rm --network probe --publish 127.0.0.1::9 --read-only --cap-drop ALL \
+                --security-opt no-new-privileges --memory 64m --cpus 1 \"$1\" true
+            docker network rm probe >/dev/null";
+        let Output { status, stderr, .. } = self.command("sh").args(["-ec", script, "sh", image]).output().unwrap();
+        if !status.success() {
+            let said = String::from_utf8_lossy(&stderr);
+            let last = said.lines().rfind(|line| line.contains("rror")).unwrap_or_default();
+            skip(&format!("no containers are started: the engine can run none; its words: {last}"));
+        }
+        status.success()
+    }
+
     /// Builds a stand-in from `tests/data/containers/NAME.Dockerfile` and a program.
     pub(super) fn stand_in(&self, name: &str, image: &str, program: &Path) {
         let context = tempfile::tempdir().unwrap();
-        let folder = path("tests/data/containers");
         std::fs::copy(program, context.path().join("program")).unwrap();
-        std::fs::copy(folder.join("cargo"), context.path().join("cargo")).unwrap();
-        let file: PathBuf = folder.join(format!("{name}.Dockerfile"));
-        self.docker(&["build", "-t", image, "-f", file.to_str().unwrap(), context.path().to_str().unwrap()]);
+        std::fs::copy(path("tests/data/containers/cargo"), context.path().join("cargo")).unwrap();
+        self.build_stand_in(name, image, context.path());
+    }
+
+    /// Builds one from all that is in this folder.
+    pub(super) fn build_stand_in(&self, name: &str, image: &str, context: &Path) {
+        let file = path(&format!("tests/data/containers/{name}.Dockerfile"));
+        self.docker(&["build", "-t", image, "-f", file.to_str().unwrap(), context.to_str().unwrap()]);
     }
 
     /// One thing that the engine knows of a container or an image, by a template.
@@ -131,7 +124,11 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        // It ends its containers, and takes their file systems down.
+        // Containers that are still there would be waited for, each for its grace period.
+        let mut sweep = self.command("sh");
+        let _ = sweep
+            .args(["-c", "docker ps --all --quiet | xargs --no-run-if-empty docker rm --force --volumes"])
+            .output();
         self.process.signal("TERM");
         let _ = self.process.wait();
     }
