@@ -7,6 +7,7 @@ mod agents;
 mod check_tools;
 mod checks;
 mod clock;
+mod contents;
 mod conversations;
 mod decide;
 mod diagnostics;
@@ -150,7 +151,7 @@ impl Runtime {
             Some(store) => store.clone(),
             None => open_store(&config.store, &setup.data_dir).map_err(Error::Store)?,
         };
-        let signals = Signals::start(config, &setup)?;
+        let signals = Signals::start(config, &setup, &store)?;
         let webhooks = Webhooks::new(config)?;
         let sinks = signals.sinks().into_iter().chain(webhooks.sink()).collect();
         let watch = Arc::new(signals.metrics().clone());

@@ -1,12 +1,12 @@
 //! Builds the sinks, in the order in which they see a committed fact: metrics, spans on their
 //! way to the collector, live readers, lines.
 
-use std::{path::Path, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
-use super::{Diagnostics, Own, OwnTool, Setup, policy};
+use super::{Diagnostics, Own, OwnTool, Setup, contents, policy};
 use crate::{
     config::{self, Config},
-    core::{Entry, SessionId, Sink, port::Entropy},
+    core::{Entry, SessionId, Sink, Store, fact::SpanContent, port::Entropy},
     signal::{
         Feed, KeyedHash, Lines, MetricLabels, Metrics, hash, lines,
         metrics::{self, Traces},
@@ -46,11 +46,12 @@ pub(super) struct Signals {
     pipeline: Option<Pipeline>,
     sample_ratio: f64,
     tail: bool,
+    content: SpanContent,
     filter: String,
 }
 
 impl Signals {
-    pub(super) fn start(config: &Config, setup: &Setup) -> Result<Self, Error> {
+    pub(super) fn start(config: &Config, setup: &Setup, store: &Arc<dyn Store>) -> Result<Self, Error> {
         let metrics = Metrics::with_exemplars(&labels(config, &setup.own), traces(&config.telemetry))?;
         let feed = Feed::new(metrics.dropped("feed"));
         let lines = match output(config.telemetry.events.as_ref().unwrap_or(&setup.events)) {
@@ -62,11 +63,13 @@ impl Signals {
         };
         let pipeline = match &config.telemetry.otlp {
             None => None,
-            Some(otlp) => Some(start_pipeline(&config.telemetry, otlp, &metrics)?),
+            Some(otlp) => Some(start_pipeline(config, otlp, &metrics, store)?),
         };
         let (sample_ratio, filter) = (config.telemetry.sample_ratio, config.telemetry.log.clone());
         let tail = config.telemetry.sampling == config::Sampling::Tail;
-        Ok(Self { metrics, feed, lines, pipeline, sample_ratio, tail, filter })
+        // Where nothing is exported, nothing is decided about it either.
+        let content = if pipeline.is_some() { config.privacy.span_content } else { SpanContent::Off };
+        Ok(Self { metrics, feed, lines, pipeline, sample_ratio, tail, content, filter })
     }
 
     /// Reads the journal of a session that goes on here, before its next fact is recorded. Its
@@ -135,6 +138,11 @@ impl Signals {
     /// sampled, and is decided for at its end.
     pub(super) fn samples(&self, id: SessionId) -> bool {
         self.tail || id.is_drawn(self.sample_ratio)
+    }
+
+    /// What the spans of a new session show of what is said in it.
+    pub(super) const fn content(&self) -> SpanContent {
+        self.content
     }
 
     /// Writes out the lines that are left.
@@ -212,10 +220,12 @@ fn keyed_hash(config: &Config, data_dir: &Path, entropy: &dyn Entropy) -> Result
 }
 
 fn start_pipeline(
-    telemetry: &config::Telemetry,
+    all: &Config,
     config: &config::Otlp,
     metrics: &Metrics,
+    store: &Arc<dyn Store>,
 ) -> Result<Pipeline, otlp::Error> {
+    let telemetry = &all.telemetry;
     let protocol = match config.protocol {
         config::Protocol::Grpc => otlp::Protocol::Grpc,
         config::Protocol::HttpProtobuf => otlp::Protocol::HttpProtobuf,
@@ -230,6 +240,7 @@ fn start_pipeline(
         queue_size: config.queue_size,
         batch_size: config.batch_size,
         tail: tail(telemetry),
+        contents: contents::of(all.privacy.span_content, store),
         ..defaults
     };
     // A span that the collector refused and one that found no room are both lost to the reader.

@@ -17,6 +17,7 @@ mod confirm_process;
 mod confirmations;
 mod console;
 mod containers;
+mod content;
 mod context;
 mod conversations;
 mod corpus;
