@@ -5,7 +5,7 @@
 //! its line, its key and what would be right.
 //!
 //! What wins, from the strongest: `GLASSBOX__` variables, the file, the standard `OTEL_` variables
-//! (for `telemetry` only), the defaults. With no file the built-in `default.yaml` is the file; a
+//! (for `telemetry` and `privacy.span_content` only), the defaults. With no file the built-in `default.yaml` is the file; a
 //! file replaces it as a whole.
 
 mod agents;
@@ -220,7 +220,7 @@ fn sections(reader: &Reader, root: &tree::Node, vault: Vault<'_>) -> Config {
         auth,
         console: console::read(&root.section("console")),
         telemetry: telemetry::read(&root.section("telemetry"), &otel, vault),
-        privacy: service::read_privacy(&root.section("privacy"), vault),
+        privacy: service::read_privacy(&root.section("privacy"), &otel, vault),
         retention: service::read_retention(&root.section("retention")),
         webhooks: webhooks::read(&root, vault),
     }

@@ -13,6 +13,7 @@ pub mod id;
 pub mod inject;
 pub mod lease;
 pub mod limits;
+pub mod mark;
 pub mod message;
 pub mod money;
 pub mod notice;

@@ -7,11 +7,13 @@ mod agents;
 mod check_tools;
 mod checks;
 mod clock;
+mod contents;
 mod conversations;
 mod decide;
 mod diagnostics;
 mod exports;
 mod handovers;
+mod lines;
 mod lineup;
 mod live;
 mod mcp;
@@ -149,7 +151,7 @@ impl Runtime {
             Some(store) => store.clone(),
             None => open_store(&config.store, &setup.data_dir).map_err(Error::Store)?,
         };
-        let signals = Signals::start(config, &setup)?;
+        let signals = Signals::start(config, &setup, &store)?;
         let webhooks = Webhooks::new(config)?;
         let sinks = signals.sinks().into_iter().chain(webhooks.sink()).collect();
         let watch = Arc::new(signals.metrics().clone());
@@ -290,11 +292,14 @@ impl Runtime {
         self.write_refusals(true);
         self.inner.system.record(Fact::ProcessStopped { suspended: suspended as u64 });
         let written = self.inner.journal.writer().stop().await;
+        // Before the sessions are given back: whoever takes them up finds how far their lines are.
+        self.inner.signals.stop_lines().await;
+        self.save_marks().await;
         for id in left {
             self.release(id).await;
         }
         self.inner.stopped.cancel();
-        self.inner.signals.stop().await;
+        self.inner.signals.stop_spans().await;
         self.note_delivered().await;
         written.map(|()| cut_off)
     }

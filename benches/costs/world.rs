@@ -15,7 +15,7 @@ use glassbox::{
     core::{
         Clock, Entry, Principal, SessionId, Sink, StreamId, Timestamp,
         circuit::CircuitId,
-        fact::Language,
+        fact::{Language, SpanContent},
         port::{self, Entropy as _, JournalWatch},
     },
     journal::{Journal, Mode, OnFault, SessionLog, SystemLog, Writer},
@@ -246,6 +246,7 @@ pub(crate) fn begin(
         metadata: serde_json::Map::new(),
         upstream: Upstream::None,
         sampled: true,
+        content: SpanContent::Off,
         once: None,
     };
     agent.begin(journal, numbered(number), new, prompt, an_hour_from_now(journal))

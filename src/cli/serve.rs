@@ -36,8 +36,8 @@ pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> 
     let runtime = Runtime::start(&config, Setup::serve(&global.data_dir))?;
     runtime.diagnostics().install();
     runtime.report_untested();
-    for injection in config.injections() {
-        tracing::warn!(target: "glassbox", "{injection}");
+    for warning in config.injections().into_iter().chain(config.shown_content()) {
+        tracing::warn!(target: "glassbox", "{warning}");
     }
     runtime.keep_sessions();
     let listener = TcpListener::bind(config.server.listen)

@@ -248,7 +248,10 @@ fn telemetry(telemetry: &Telemetry) -> Value {
 }
 
 fn privacy(privacy: &Privacy) -> Value {
-    json!({ "hash_key": privacy.hash_key.as_ref().map(|_| SECRET) })
+    json!({
+        "hash_key": privacy.hash_key.as_ref().map(|_| SECRET),
+        "span_content": privacy.span_content.label(),
+    })
 }
 
 fn retention(retention: &Retention) -> Value {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Config, Store, units};
-use crate::core::Effect;
+use crate::core::{Effect, fact::SpanContent};
 
 impl Config {
     /// What is allowed but rarely meant, one phrase each, for `check`.
@@ -51,9 +51,26 @@ impl Config {
                 "server.listen: keys and tokens come in the clear; put a proxy that speaks https before it".to_owned(),
             );
         }
+        hints.extend(self.shown_content());
         if self.store == Store::Memory {
             hints.push("store.kind: memory forgets every session at a restart".to_owned());
         }
         hints
+    }
+
+    /// What goes to the collector of what people say, in one phrase; nothing where nothing does.
+    pub fn shown_content(&self) -> Option<String> {
+        match (self.privacy.span_content, &self.telemetry.otlp) {
+            (SpanContent::Off, _) => None,
+            (_, None) => Some("privacy.span_content: shows nothing while no trace is exported".to_owned()),
+            (SpanContent::Masked, Some(_)) => Some(
+                "privacy.span_content: traces show what people say; what looks personal or secret is masked, by its \
+                 shape alone"
+                    .to_owned(),
+            ),
+            (SpanContent::Full, Some(_)) => Some(
+                "privacy.span_content: traces show what people say, as it is; whoever reads traces reads it".to_owned(),
+            ),
+        }
     }
 }

@@ -12,7 +12,7 @@ use super::{
     scalar::{self, Read},
     tree::{Node, Style, Value},
 };
-use crate::core::Sensitive;
+use crate::core::{Sensitive, fact::SpanContent};
 
 /// What an endpoint must be.
 pub(super) const ADDRESS: &str = "must be an address such as http://127.0.0.1:4318";
@@ -86,6 +86,22 @@ impl Otel<'_> {
         };
         let disabled = is("OTEL_SDK_DISABLED", &[("true", true), ("false", false)]).unwrap_or(false);
         is("OTEL_TRACES_EXPORTER", &[("otlp", false), ("none", true)]).unwrap_or(false) || disabled
+    }
+
+    /// What `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` asks for: the words of its first
+    /// form and of its second. Events of content there are none, so those that ask for events alone
+    /// get nothing.
+    pub(super) fn span_content(&self, key: &str) -> Option<SpanContent> {
+        let name = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT";
+        let words = [
+            ("span_only", SpanContent::Full),
+            ("span_and_event", SpanContent::Full),
+            ("true", SpanContent::Full),
+            ("event_only", SpanContent::Off),
+            ("no_content", SpanContent::Off),
+            ("false", SpanContent::Off),
+        ];
+        self.read(name, self.text(name)?.to_ascii_lowercase(), key, scalar::word(&words))
     }
 
     /// `OTEL_BSP_MAX_QUEUE_SIZE`.

@@ -52,5 +52,7 @@ mod tests {
         assert_eq!(overridden("GLASSBOX__SERVER__LISTEN", "127.0.0.1:9"), ["server"]);
         assert_eq!(overridden("GLASSBOX__CIRCUIT_BREAKER__MIN_CALLS", "9"), ["circuit_breaker"]);
         assert_eq!(overridden("GLASSBOX__TELEMETRY__SAMPLE_RATIO", "0.5"), ["telemetry"]);
+        // What is shown of a session is decided when it begins, and by what the process began with.
+        assert_eq!(overridden("GLASSBOX__PRIVACY__SPAN_CONTENT", "full"), ["privacy"]);
     }
 }

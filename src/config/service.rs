@@ -4,12 +4,13 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use super::{
+    otel::Otel,
     reader::Section,
     scalar::{self, Read},
     secret::Vault,
     tree::Node,
 };
-use crate::core::Sensitive;
+use crate::core::{Sensitive, fact::SpanContent};
 
 /// Where sessions are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,6 +75,8 @@ pub struct ShedAbove {
 pub struct Privacy {
     /// The key of the hashes of identifiers; none is made on first run, in the data folder.
     pub hash_key: Option<Sensitive<String>>,
+    /// What spans show of what was said.
+    pub span_content: SpanContent,
 }
 
 /// How long sessions are kept.
@@ -137,8 +140,15 @@ fn read_shed_above(section: &Section<'_>) -> ShedAbove {
     }
 }
 
-pub(super) fn read_privacy(section: &Section<'_>, vault: Vault<'_>) -> Privacy {
-    Privacy { hash_key: section.get("hash_key", |node| strong(vault.pointed(node)?)) }
+pub(super) fn read_privacy(section: &Section<'_>, otel: &Otel<'_>, vault: Vault<'_>) -> Privacy {
+    let content = section.get("span_content", scalar::word(&SpanContent::ALL.map(|mode| (mode.label(), mode))));
+    // One that is wrong is not replaced by what the environment says.
+    let given = content.is_some() || section.has("span_content");
+    let content = if given { content } else { otel.span_content("privacy.span_content") };
+    Privacy {
+        hash_key: section.get("hash_key", |node| strong(vault.pointed(node)?)),
+        span_content: content.unwrap_or_default(),
+    }
 }
 
 pub(super) fn read_retention(section: &Section<'_>) -> Retention {

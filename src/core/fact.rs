@@ -26,8 +26,8 @@ pub use self::{
     follows::{CarriedPair, Follows},
     limit::{HandoverCause, HandoverChange, Limit, RateLimit},
     session::{
-        EraseCause, Language, ModelInfo, PromptRef, SessionEnd, SessionStarted, SessionSummary, SpanLink, SuspendCause,
-        TraceStart,
+        EraseCause, Language, ModelInfo, PromptRef, SessionEnd, SessionStarted, SessionSummary, SpanContent, SpanLink,
+        SuspendCause, TraceStart,
     },
 };
 use super::{

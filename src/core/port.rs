@@ -18,6 +18,7 @@ use super::{
     handover::Handovers,
     id::{BlobHash, ProcessId, SessionId, SpanId, StreamId, TraceId},
     lease::Leases,
+    mark::Marks,
     message::{ModelReply, ModelRequest},
     notice::Notices,
     once::BegunOnce,
@@ -231,6 +232,12 @@ pub trait Sink: Send {
     /// Takes committed facts, of each stream in order. Called on the writer's thread.
     fn publish(&mut self, entries: &[Arc<Entry>]);
 
+    /// From which place on the store is to remember that this sink owes the stream of this fact
+    /// something, unless it remembers so already. Asked before the commit, and kept with it.
+    fn owes_from(&self, _entry: &Entry) -> Option<u64> {
+        None
+    }
+
     /// Writes out what it holds; called when the queue is empty and before the writer stops.
     fn flush(&mut self) {}
 }
@@ -248,7 +255,7 @@ pub trait JournalWatch: Send + Sync {
 }
 
 /// Where journals are kept. Calls block; whoever is on an async thread moves them off it.
-pub trait Store: Leases + Handovers + Notices {
+pub trait Store: Leases + Handovers + Notices + Marks {
     /// Makes the writes durable in one transaction: when this returns `Ok`, each write whose own
     /// result is `Ok` survives a crash. One bad write (a taken place) fails alone.
     ///

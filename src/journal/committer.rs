@@ -72,15 +72,17 @@ impl Committer {
             return;
         }
         self.facts += entries.len();
+        let mark = entries.iter().find_map(|entry| self.sinks.iter().find_map(|sink| sink.owes_from(entry)));
         match self.places.get(&stream) {
             Some(place) => {
                 let write = &mut self.waiting[place.index];
                 write.entries.extend(entries);
                 write.blobs.extend(blobs);
+                write.mark = write.mark.or(mark);
             }
             None => {
                 self.places.insert(stream, Place { index: self.waiting.len(), since: self.clock.now() });
-                let write = Write::new(stream, entries, blobs);
+                let write = Write { mark, ..Write::new(stream, entries, blobs) };
                 self.waiting.push(match holding {
                     None => write,
                     Some(Holding::Taking(take)) => write.taking(*take),

@@ -62,11 +62,14 @@ impl Runtime {
     }
 
     async fn send_session(&self, pipeline: &Pipeline, session: SessionId) {
-        match self.on_store(move |store| store.load(StreamId::Session(session))).await {
-            Ok(entries) => pipeline.restore(&entries),
-            Err(error) => {
-                tracing::warn!(target: "glassbox", %session, %error, "a trace that did not arrive cannot be read");
-            }
+        let pipeline = pipeline.clone();
+        // The fold may read kept texts, so it belongs there too.
+        let sent = self.on_store(move |store| {
+            pipeline.restore(&store.load(StreamId::Session(session))?);
+            Ok(())
+        });
+        if let Err(error) = sent.await {
+            tracing::warn!(target: "glassbox", %session, %error, "a trace that did not arrive cannot be read");
         }
     }
 }

@@ -182,6 +182,10 @@ impl Place {
                 ended => ended,
             };
             let id = log.id();
+            if matches!(ended, Ok(Ended::TakenOver)) {
+                // Before it can be taken up here again.
+                runtime.inner.signals.leave(id);
+            }
             self.close(id, &ended);
             if matches!(ended, Ok(Ended::AwaitingConfirmation(_))) {
                 drop(log);

@@ -158,6 +158,7 @@ impl Runtime {
             metadata: task.metadata,
             upstream: task.upstream,
             sampled: inner.signals.samples(id),
+            content: inner.signals.content(),
             once,
         };
         let beginning = Beginning { id, place, floor, share, agent, prompt, principal, new };

@@ -119,14 +119,19 @@ impl Runtime {
         self.tools_settled(&started.agent).await;
         let agent = self.inner.agents.find(Some(&started.agent));
         let agent = agent.map_err(|_| NotResumed::NoAgent { session: id, agent: started.agent.clone() })?;
-        let store = self.inner.store.clone();
-        let own = started.clone();
-        let prompt = tokio::task::spawn_blocking(move || own_prompt(&*store, &own))
+        let mark = self.mark(id).await?;
+        let (runtime, own) = (self.clone(), started.clone());
+        let read = move || {
+            let prompt = own_prompt(&*runtime.inner.store, &own)?;
+            // Spans may show what was said, whose texts are read here too.
+            runtime.inner.signals.adopt(&entries, mark);
+            Ok(prompt)
+        };
+        let prompt = tokio::task::spawn_blocking(read)
             .await
             .map_err(|_| panicked())?
             .map_err(|source| NotResumed::Prompt { session: id, source })?;
         let prompt = agent.in_form(prompt);
-        self.inner.signals.adopt(&entries);
         let principal = Arc::new(started.principal);
         Ok((log, Taken { agent, prompt, principal }))
     }
@@ -140,11 +145,12 @@ impl Runtime {
         self.on_store(move |store| store.expired(now)).await
     }
 
-    /// Sends again the traces that did not arrive, takes up what nobody drives, ends what nobody
+    /// Sends again the traces and lines that did not arrive, takes up what nobody drives, ends what nobody
     /// decided in time and erases what was kept long enough, round after round, until the
     /// process stops.
     pub fn keep_sessions(&self) {
         self.send_again();
+        self.write_again();
         self.keep_retention();
         self.keep_webhooks();
         let runtime = self.clone();
@@ -177,6 +183,7 @@ impl Runtime {
                     _ = beats.tick() => {
                         runtime.renew().await;
                         runtime.note_delivered().await;
+                        runtime.save_marks().await;
                         runtime.write_refusals(false);
                     }
                 }

@@ -1,12 +1,12 @@
 //! Builds the sinks, in the order in which they see a committed fact: metrics, spans on their
 //! way to the collector, live readers, lines.
 
-use std::{path::Path, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
-use super::{Diagnostics, Own, OwnTool, Setup, policy};
+use super::{Diagnostics, Own, OwnTool, Setup, contents, policy};
 use crate::{
     config::{self, Config},
-    core::{Entry, SessionId, Sink, port::Entropy},
+    core::{Entry, SessionId, Sink, Store, fact::SpanContent, port::Entropy},
     signal::{
         Feed, KeyedHash, Lines, MetricLabels, Metrics, hash, lines,
         metrics::{self, Traces},
@@ -46,11 +46,12 @@ pub(super) struct Signals {
     pipeline: Option<Pipeline>,
     sample_ratio: f64,
     tail: bool,
+    content: SpanContent,
     filter: String,
 }
 
 impl Signals {
-    pub(super) fn start(config: &Config, setup: &Setup) -> Result<Self, Error> {
+    pub(super) fn start(config: &Config, setup: &Setup, store: &Arc<dyn Store>) -> Result<Self, Error> {
         let metrics = Metrics::with_exemplars(&labels(config, &setup.own), traces(&config.telemetry))?;
         let feed = Feed::new(metrics.dropped("feed"));
         let lines = match output(config.telemetry.events.as_ref().unwrap_or(&setup.events)) {
@@ -62,18 +63,21 @@ impl Signals {
         };
         let pipeline = match &config.telemetry.otlp {
             None => None,
-            Some(otlp) => Some(start_pipeline(&config.telemetry, otlp, &metrics)?),
+            Some(otlp) => Some(start_pipeline(config, otlp, &metrics, store)?),
         };
         let (sample_ratio, filter) = (config.telemetry.sample_ratio, config.telemetry.log.clone());
         let tail = config.telemetry.sampling == config::Sampling::Tail;
-        Ok(Self { metrics, feed, lines, pipeline, sample_ratio, tail, filter })
+        // Where nothing is exported, nothing is decided about it either.
+        let content = if pipeline.is_some() { config.privacy.span_content } else { SpanContent::Off };
+        Ok(Self { metrics, feed, lines, pipeline, sample_ratio, tail, content, filter })
     }
 
-    /// Reads the journal of a session that goes on here, before its next fact is recorded.
-    pub(super) fn adopt(&self, entries: &[Entry]) {
+    /// Reads the journal of a session that goes on here, before its next fact is recorded. Its
+    /// lines are out up to the mark.
+    pub(super) fn adopt(&self, entries: &[Entry], mark: u64) {
         self.metrics.adopt(entries);
         if let Some(lines) = &self.lines {
-            lines.adopt(entries);
+            lines.adopt(entries, mark);
         }
         if let Some(pipeline) = &self.pipeline {
             pipeline.restore(entries);
@@ -106,6 +110,11 @@ impl Signals {
         [Some(self.metrics.sink()), spans, Some(self.feed.sink()), lines].into_iter().flatten().collect()
     }
 
+    /// The event lines, if there are any.
+    pub(super) const fn lines(&self) -> Option<&Lines> {
+        self.lines.as_ref()
+    }
+
     /// The way of spans out, if there is one.
     pub(super) const fn pipeline(&self) -> Option<&Pipeline> {
         self.pipeline.as_ref()
@@ -131,16 +140,24 @@ impl Signals {
         self.tail || id.is_drawn(self.sample_ratio)
     }
 
-    /// Writes out what is left; telemetry is the last to stop.
-    pub(super) async fn stop(&self) {
-        let (lines, pipeline) = (self.lines.clone(), self.pipeline.clone());
-        let stop = tokio::task::spawn_blocking(move || {
-            if let Some(lines) = lines {
-                lines.stop(LAST_LINES);
-            }
-            pipeline.map(|pipeline| pipeline.shutdown(LAST_EXPORT))
-        });
-        if let Ok(Some(counts)) = stop.await
+    /// What the spans of a new session show of what is said in it.
+    pub(super) const fn content(&self) -> SpanContent {
+        self.content
+    }
+
+    /// Writes out the lines that are left.
+    pub(super) async fn stop_lines(&self) {
+        if let Some(lines) = self.lines.clone() {
+            // What is lost by it is counted.
+            let _ = tokio::task::spawn_blocking(move || lines.stop(LAST_LINES)).await;
+        }
+    }
+
+    /// Sends out the spans that are left; they are the last to stop.
+    pub(super) async fn stop_spans(&self) {
+        let Some(pipeline) = self.pipeline.clone() else { return };
+        let stop = tokio::task::spawn_blocking(move || pipeline.shutdown(LAST_EXPORT));
+        if let Ok(counts) = stop.await
             && counts.failed + counts.dropped > 0
         {
             tracing::warn!(
@@ -203,10 +220,12 @@ fn keyed_hash(config: &Config, data_dir: &Path, entropy: &dyn Entropy) -> Result
 }
 
 fn start_pipeline(
-    telemetry: &config::Telemetry,
+    all: &Config,
     config: &config::Otlp,
     metrics: &Metrics,
+    store: &Arc<dyn Store>,
 ) -> Result<Pipeline, otlp::Error> {
+    let telemetry = &all.telemetry;
     let protocol = match config.protocol {
         config::Protocol::Grpc => otlp::Protocol::Grpc,
         config::Protocol::HttpProtobuf => otlp::Protocol::HttpProtobuf,
@@ -221,6 +240,7 @@ fn start_pipeline(
         queue_size: config.queue_size,
         batch_size: config.batch_size,
         tail: tail(telemetry),
+        contents: contents::of(all.privacy.span_content, store),
         ..defaults
     };
     // A span that the collector refused and one that found no room are both lost to the reader.

@@ -12,7 +12,7 @@ use super::{Runtime, random};
 use crate::{
     core::{
         Arguments, Entry, Fact, Principal, Sensitive, SessionId, Store, StreamId, ToolCall, ToolOutcome,
-        fact::{AttemptEnd, ToolCallEnd},
+        fact::{AttemptEnd, SpanContent, ToolCallEnd},
         port::StoreError,
     },
     session::{Agent, Followed, NewSession, Upstream, try_call},
@@ -108,6 +108,7 @@ fn nothing_asked(agent: &Agent, principal: &Principal) -> NewSession {
         metadata: Map::new(),
         upstream: Upstream::None,
         sampled: false,
+        content: SpanContent::Off,
         once: None,
     }
 }

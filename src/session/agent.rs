@@ -9,7 +9,7 @@ use super::follow::Followed;
 use crate::{
     core::{
         BlobHash, Limits, Model, Principal, Sensitive, SessionId, SpanId, Timestamp,
-        fact::{CountedBy, JOURNAL_VERSION, Language, PromptRef, SessionStarted, SpanLink, TraceStart},
+        fact::{CountedBy, JOURNAL_VERSION, Language, PromptRef, SessionStarted, SpanContent, SpanLink, TraceStart},
         once::Once,
         port::Blob,
     },
@@ -88,6 +88,8 @@ pub struct NewSession {
     pub upstream: Upstream,
     /// The sampling decision, where no trace is joined.
     pub sampled: bool,
+    /// What its spans show of what was said.
+    pub content: SpanContent,
     /// The idempotency key that begins it, if any.
     pub once: Option<Once>,
 }
@@ -200,7 +202,7 @@ impl Agent {
             tools_hash: tools.hash,
             output_schema_hash: output_schema.as_ref().map(|schema| schema.hash),
             config_hash: config.hash,
-            trace: new.upstream.trace(id, new.sampled),
+            trace: TraceStart { content: new.content, ..new.upstream.trace(id, new.sampled) },
             metadata: new.metadata,
         };
         let blobs = [prompt, tools, config].into_iter().chain(output_schema).chain(new.follows.blobs).collect();
@@ -211,8 +213,14 @@ impl Agent {
 impl Upstream {
     /// The trace of a session that begins so; its own sampling decision is for its own trace.
     fn trace(self, id: SessionId, sampled: bool) -> TraceStart {
-        let own =
-            TraceStart { trace_id: id.trace_id(), root: SpanId::of_fact(id, 0), sampled, parent: None, link: None };
+        let own = TraceStart {
+            trace_id: id.trace_id(),
+            root: SpanId::of_fact(id, 0),
+            sampled,
+            content: SpanContent::Off,
+            parent: None,
+            link: None,
+        };
         match self {
             Self::None => own,
             Self::Linked(link) => TraceStart { link: Some(link), ..own },

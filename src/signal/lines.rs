@@ -8,6 +8,7 @@ pub mod catalogue;
 mod document;
 mod fold;
 mod lane;
+mod marks;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -15,9 +16,9 @@ mod words;
 use std::{
     fmt,
     fs::{File, OpenOptions},
-    io,
+    io::{self, Read as _, Seek as _},
     os::fd::AsFd as _,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -28,9 +29,10 @@ pub use self::document::{render_document, render_schema};
 use self::{
     fold::Sessions,
     lane::{Ended, Lane},
+    marks::Marks,
 };
 use super::{hash::KeyedHash, memory::Memory};
-use crate::core::{Entry, SessionId, Sink};
+use crate::core::{Entry, Fact, SessionId, Sink, StreamId, mark::Mark};
 
 /// Where lines go.
 pub enum Output {
@@ -70,6 +72,7 @@ pub enum Error {
 struct Inner {
     hash: KeyedHash,
     sessions: Mutex<Sessions>,
+    marks: Arc<Marks>,
     lane: Lane,
     ended: Mutex<Ended>,
 }
@@ -82,16 +85,17 @@ impl Lines {
     /// # Errors
     /// Where the output cannot be opened.
     pub fn new(output: Output, hash: KeyedHash, dropped: IntCounter) -> Result<Self, Error> {
-        let output: Box<dyn io::Write + Send> = match output {
-            Output::Stdout => Box::new(raw_stdout().map_err(Error::Stdout)?),
+        let (output, torn): (Box<dyn io::Write + Send>, _) = match output {
+            Output::Stdout => (Box::new(raw_stdout().map_err(Error::Stdout)?), false),
             Output::File(path) => match OpenOptions::new().create(true).append(true).open(&path) {
-                Ok(file) => Box::new(file),
+                Ok(file) => (Box::new(file), ends_inside_a_line(&path)),
                 Err(source) => return Err(Error::Open { path, source }),
             },
-            Output::Writer(writer) => writer,
+            Output::Writer(writer) => (writer, false),
         };
-        let (lane, ended) = Lane::start(output, dropped).map_err(Error::Thread)?;
-        let inner = Inner { hash, sessions: Mutex::new(Memory::new()), lane, ended: Mutex::new(ended) };
+        let marks = Arc::new(Marks::default());
+        let (lane, ended) = Lane::start(output, torn, dropped, Arc::clone(&marks)).map_err(Error::Thread)?;
+        let inner = Inner { hash, sessions: Mutex::new(Memory::new()), marks, lane, ended: Mutex::new(ended) };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -100,15 +104,51 @@ impl Lines {
         Box::new(LinesSink(Arc::clone(&self.inner)))
     }
 
-    /// Takes up a session that another process life began: its journal so far is remembered, not
-    /// written. Call it before the first new fact of a session that is driven on here.
-    pub fn adopt(&self, entries: &[Entry]) {
-        self.inner.sessions().adopt(entries, |started| fold::identify(&self.inner.hash, started));
+    /// Takes up a session that another process life began: its journal before the mark is
+    /// remembered and not written, what is behind it is written first. Call it before the first
+    /// new fact of a session that is driven on here.
+    pub fn adopt(&self, entries: &[Entry], mark: u64) {
+        let Some(stream) = entries.first().map(|entry| entry.stream) else { return };
+        let mut sessions = self.inner.sessions();
+        if let Some(session) = stream.session() {
+            sessions.leave(session);
+        }
+        self.inner.write_past(&mut sessions, stream, entries, mark);
+    }
+
+    /// Writes what is behind the mark of a stream that nobody drives, as it would have been
+    /// written the first time. False where its lines come from here anyway.
+    pub fn write_again(&self, entries: &[Entry], mark: u64) -> bool {
+        let Some(stream) = entries.first().map(|entry| entry.stream) else { return false };
+        // Held until the last line, so that nobody takes the session up in between.
+        let _sessions = self.inner.sessions();
+        if self.inner.marks.is_open(stream) {
+            return false;
+        }
+        self.inner.write_past(&mut Memory::new(), stream, entries, mark);
+        self.inner.marks.close(stream);
+        true
     }
 
     /// Forgets a session that was taken up and is driven here no longer.
     pub fn leave(&self, session: SessionId) {
         self.inner.sessions().leave(session);
+        self.inner.marks.close(StreamId::Session(session));
+    }
+
+    /// How far the lines are out, where that is not yet [kept](Lines::marks_saved).
+    pub fn unsaved_marks(&self) -> Vec<Mark> {
+        self.inner.marks.unsaved()
+    }
+
+    /// These marks are in the store.
+    pub fn marks_saved(&self, marks: &[Mark]) {
+        self.inner.marks.saved(marks);
+    }
+
+    /// How many more lines can wait to be written, about.
+    pub fn room(&self) -> usize {
+        self.inner.lane.room()
     }
 
     /// Writes all lines that wait and ends, after the last fact was published. Blocks up to
@@ -139,6 +179,26 @@ impl Inner {
     fn sessions(&self) -> std::sync::MutexGuard<'_, Sessions> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Folds a journal from its beginning, because lines tell of what came before, and hands on
+    /// the lines that are behind the mark.
+    fn write_past(&self, sessions: &mut Sessions, stream: StreamId, entries: &[Entry], mark: u64) {
+        let from = self.marks.begin(stream, mark);
+        for entry in entries {
+            let owed = entry.seq >= from;
+            let line = fold::line_of_past(&self.hash, sessions, entry, owed);
+            if owed {
+                self.hand_on(entry, line);
+            }
+        }
+    }
+
+    fn hand_on(&self, entry: &Entry, line: Option<Vec<u8>>) {
+        match line {
+            Some(line) => self.lane.push(line, self.marks.hand_on(entry)),
+            None => self.marks.pass(entry),
+        }
+    }
 }
 
 /// Lines are written out by their own thread as soon as none waits, so there is no flush here.
@@ -150,11 +210,36 @@ impl Sink for LinesSink {
     fn publish(&mut self, entries: &[Arc<Entry>]) {
         let mut sessions = self.0.sessions();
         for entry in entries {
-            if let Some(line) = fold::line(&self.0.hash, &mut sessions, entry) {
-                self.0.lane.push(line);
+            let line = fold::line(&self.0.hash, &mut sessions, entry);
+            self.0.hand_on(entry, line);
+            if let (StreamId::Session(session), Fact::SessionSuspended { .. } | Fact::SessionFinished(_)) =
+                (entry.stream, &entry.fact)
+                && sessions.get(session).is_none()
+            {
+                self.0.marks.close(entry.stream);
             }
         }
     }
+
+    fn owes_from(&self, entry: &Entry) -> Option<u64> {
+        fold::owes_from(entry)
+    }
+}
+
+/// Whether a process was killed in the middle of a line of this file. What cannot be read, as a
+/// pipe or a device, has no last line.
+fn ends_inside_a_line(path: &Path) -> bool {
+    let last = || -> io::Result<u8> {
+        let mut file = File::open(path)?;
+        if !file.metadata()?.is_file() {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        file.seek(io::SeekFrom::End(-1))?;
+        let mut last = [0];
+        file.read_exact(&mut last)?;
+        Ok(last[0])
+    };
+    last().is_ok_and(|last| last != b'\n')
 }
 
 /// The standard output without the buffer of the standard library, which would hide how many

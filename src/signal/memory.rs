@@ -92,10 +92,14 @@ impl<I> Memory<I> {
         }
         for entry in entries {
             self.open(entry, &identify);
-            // It goes on here, or it would not be adopted.
-            if !matches!(entry.fact, Fact::SessionSuspended { .. }) {
-                self.close(entry);
-            }
+            self.close_past(entry);
+        }
+    }
+
+    /// Forgets what a fact closed whose session went on after it.
+    pub(super) fn close_past(&mut self, entry: &Entry) {
+        if !matches!(entry.fact, Fact::SessionSuspended { .. }) {
+            self.close(entry);
         }
     }
 

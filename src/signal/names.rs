@@ -49,6 +49,18 @@ pub const GEN_AI_TOOL_NAME: &str = "gen_ai.tool.name";
 pub const GEN_AI_TOOL_CALL_ID: &str = "gen_ai.tool.call.id";
 /// What sort of tool; ours run on the client's side, which the conventions call `function`.
 pub const GEN_AI_TOOL_TYPE: &str = "gen_ai.tool.type";
+/// What was said to the model before all messages; opt-in, as the five below.
+pub const GEN_AI_SYSTEM_INSTRUCTIONS: &str = "gen_ai.system_instructions";
+/// The messages that a model or an agent was given.
+pub const GEN_AI_INPUT_MESSAGES: &str = "gen_ai.input.messages";
+/// What it answered.
+pub const GEN_AI_OUTPUT_MESSAGES: &str = "gen_ai.output.messages";
+/// The tools on offer.
+pub const GEN_AI_TOOL_DEFINITIONS: &str = "gen_ai.tool.definitions";
+/// The arguments of a tool call.
+pub const GEN_AI_TOOL_CALL_ARGUMENTS: &str = "gen_ai.tool.call.arguments";
+/// What it gave back.
+pub const GEN_AI_TOOL_CALL_RESULT: &str = "gen_ai.tool.call.result";
 /// What an operation failed with: an outcome, a fault or an end reason.
 pub const ERROR_TYPE: &str = "error.type";
 
@@ -102,6 +114,11 @@ pub const TOOL_ARGUMENTS_VALID: &str = "glassbox.tool.arguments_valid";
 pub const TOOL_EFFECT: &str = "glassbox.tool.effect";
 /// Tokens of the observation, estimated.
 pub const TOOL_RESULT_TOKENS: &str = "glassbox.tool.result_tokens";
+
+/// How much of what was said a trace shows; left out where it shows nothing.
+pub const CONTENT_MODE: &str = "glassbox.content.mode";
+/// The attributes of a span whose content is not whole; left out where all is.
+pub const CONTENT_TRUNCATED: &str = "glassbox.content.truncated";
 
 /// The name of the span of a call that waits for a person.
 pub const AWAIT_CONFIRMATION: &str = "await_confirmation";

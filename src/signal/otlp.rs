@@ -32,7 +32,7 @@ use tracing_subscriber::{Layer, registry::LookupSpan};
 pub use self::tail::TailRule;
 pub(super) use self::tail::is_notable;
 use self::{lane::Lane, ledger::Ledger, tail::Tail};
-use super::spans::SpanFold;
+use super::spans::{Contents, SpanFold};
 use crate::{
     core::{Entry, Fact, Sensitive, SessionId, Sink},
     web,
@@ -68,6 +68,8 @@ pub struct Config {
     /// Decide at the end of each session whether its trace is sent; else every span is sent when
     /// it ends.
     pub tail: Option<TailRule>,
+    /// What spans show of what was said; nothing, if left out.
+    pub contents: Option<Contents>,
 }
 
 /// The transports of OTLP.
@@ -181,6 +183,7 @@ impl Config {
             batch_size: 128,
             schedule_delay: Duration::from_secs(1),
             tail: None,
+            contents: None,
         }
     }
 
@@ -211,7 +214,8 @@ impl Pipeline {
     pub fn start_with_ack(config: Config, counters: SpanCounters, on_ack: Option<OnAck>) -> Result<Self, Error> {
         web::install_crypto();
         let resource = config.resource();
-        let fold = Fold { spans: SpanFold::new(), tail: config.tail.map(Tail::new), suspended: HashMap::new() };
+        let spans = config.contents.clone().map_or_else(SpanFold::new, SpanFold::showing);
+        let fold = Fold { spans, tail: config.tail.map(Tail::new), suspended: HashMap::new() };
         let lane = Arc::new(Lane::new(&config, counters));
         let ledger = Arc::new(Ledger::default());
         let on_ack: OnAck = {

@@ -5,10 +5,13 @@
 //! goes, and it is a net, not a wall: text of people belongs in no signal in the first place.
 
 mod digits;
+mod leaves;
 
 use std::{borrow::Cow, sync::LazyLock};
 
 use regex::{Captures, Regex};
+
+pub use self::leaves::{redact_json, redact_text, structure};
 
 /// The candidates, in the order in which they are tried at one place of the text.
 ///

@@ -9,8 +9,8 @@ use crate::core::{
     SessionStatus, SpanId, StreamId, Timestamp, ToolOutcome, Usage,
     fact::{
         AttemptEnd, CallPurpose, ConfirmationEnd, ConfirmationRequest, CountedBy, Decision, Language, ModelCall,
-        ModelCallEnd, ModelInfo, ModelOutcome, Observation, PromptRef, SessionEnd, SessionStarted, ToolCallBegin,
-        ToolCallEnd, TraceStart,
+        ModelCallEnd, ModelInfo, ModelOutcome, Observation, PromptRef, SessionEnd, SessionStarted, SpanContent,
+        ToolCallBegin, ToolCallEnd, TraceStart,
     },
 };
 
@@ -65,7 +65,14 @@ impl Journal {
             tools_hash: hash,
             output_schema_hash: None,
             config_hash: hash,
-            trace: TraceStart { trace_id: self.session.trace_id(), root, sampled: true, parent: None, link: None },
+            trace: TraceStart {
+                trace_id: self.session.trace_id(),
+                root,
+                sampled: true,
+                content: SpanContent::Off,
+                parent: None,
+                link: None,
+            },
             metadata: Map::new(),
         })));
     }

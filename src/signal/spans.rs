@@ -3,12 +3,14 @@
 //! Ids, times and attributes come from the journal alone, so the same journal gives the same
 //! spans in any process, and a span that died in a queue can be sent again as it was. So this
 //! module must never read a clock, a random number, or anything about the process it runs in.
-//! Texts of people (task, arguments, results, messages of faults) never enter a span here.
+//! Texts of people (task, arguments, results) enter a span in `content` alone, which is off unless
+//! somebody asked for it; messages of faults never do.
 
 #![warn(clippy::wildcard_enum_match_arm)]
 
 mod attributes;
 mod call;
+mod content;
 mod root;
 #[cfg(test)]
 mod tests;
@@ -24,8 +26,11 @@ use opentelemetry::{
 };
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 
-pub use self::attributes::{MAX_ATTRIBUTE_BYTES, clean};
 use self::{attributes::string, call::OpenCall, root::OpenSession};
+pub use self::{
+    attributes::{MAX_ATTRIBUTE_BYTES, clean},
+    content::{Contents, MAX_CONTENT_BYTES, MAX_SESSION_BYTES, Prompts},
+};
 use super::names;
 use crate::core::{
     Entry, Fact, SessionId, SpanId, Timestamp, TraceId,
@@ -43,6 +48,8 @@ const MAX_EVENTS: usize = 128;
 pub struct SpanFold {
     /// Boxed: a table has more room than entries.
     sessions: HashMap<SessionId, Box<OpenSession>>,
+    /// Where spans show what was said.
+    contents: Option<Contents>,
 }
 
 /// What all spans of one session share.
@@ -69,16 +76,31 @@ struct Shape {
 }
 
 impl SpanFold {
-    /// An empty fold.
+    /// An empty fold, whose spans show nothing of what was said.
     pub fn new() -> Self {
         Self::default()
     }
 
+    /// An empty fold, whose spans show that of what was said.
+    pub fn showing(contents: Contents) -> Self {
+        Self { contents: Some(contents), ..Self::default() }
+    }
+
     /// Takes the next fact; gives the span that it closes, if it closes one.
-    ///
-    /// Long because every fact has its line here.
     pub fn apply(&mut self, entry: &Entry) -> Option<SpanData> {
-        let (session, at) = (entry.stream.session()?, entry.at);
+        let session = entry.stream.session()?;
+        let closed = self.take(session, entry);
+        if self.contents.is_some()
+            && let Some(open) = self.sessions.get_mut(&session)
+        {
+            open.follow(entry);
+        }
+        closed
+    }
+
+    /// Long because every fact has its line here.
+    fn take(&mut self, session: SessionId, entry: &Entry) -> Option<SpanData> {
+        let at = entry.at;
         if let Fact::SessionStarted(start) = &entry.fact {
             self.open(session, at, start);
             return None;
@@ -112,7 +134,7 @@ impl SpanFold {
                 open.call(*call)?.attempt_finished(at, *attempt, end.outcome.label());
             }
             Fact::ModelCallFinished { op, end } => return open.end_model(*op, at, end),
-            Fact::ToolCallStarted { op, call } => open.begin(*op, OpenCall::tool(session, at, call)),
+            Fact::ToolCallStarted { op, call } => open.begin_tool(*op, OpenCall::tool(session, at, call), call),
             Fact::ToolAttemptStarted { call, attempt, effect, wait_ms } => {
                 let call = open.call(*call)?;
                 call.changes(*effect);
@@ -143,7 +165,8 @@ impl SpanFold {
 
     fn open(&mut self, session: SessionId, at: Timestamp, start: &SessionStarted) {
         if start.trace.sampled {
-            self.sessions.insert(session, Box::new(OpenSession::new(session, at, start)));
+            let content = self.contents.as_ref().and_then(|contents| contents.open(start));
+            self.sessions.insert(session, Box::new(OpenSession::new(session, at, start, content)));
         }
     }
 }

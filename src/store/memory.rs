@@ -3,6 +3,7 @@
 //! full or read-only disk does.
 
 mod desk;
+mod marks;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -36,6 +37,7 @@ struct State {
     leases: HashMap<SessionId, Lease>,
     exported: HashSet<SessionId>,
     keys: HashMap<BlobHash, (BegunOnce, Timestamp)>,
+    marks: HashMap<StreamId, u64>,
     desk: Desk,
     failure: Option<StoreErrorKind>,
     /// Facts that there is still room for, where that is little.
@@ -128,6 +130,9 @@ impl State {
                 self.leases.remove(&session);
             }
         }
+        if let Some(place) = write.mark {
+            self.marks.entry(write.stream).or_insert(place);
+        }
         self.streams.entry(write.stream).or_default().extend(write.entries.iter().cloned());
         Ok(())
     }
@@ -165,6 +170,7 @@ impl State {
         self.blobs.retain(|_, kept| !kept.named_by.remove(&stream) || !kept.named_by.is_empty());
         self.leases.remove(&session);
         self.exported.remove(&session);
+        self.marks.remove(&stream);
         self.keys.retain(|_, (begun, _)| begun.session != session);
         self.streams.remove(&stream);
         self.desk.erase(session);

@@ -9,6 +9,7 @@ mod desk;
 mod erase;
 mod failure;
 mod lease;
+mod marks;
 mod notices;
 mod once;
 mod open;
@@ -31,6 +32,7 @@ use crate::core::{
     handover::{Handling, Handover, HandoverAction, HandoverFilter, HandoverId, Handovers, OperatorWord, Unclaimed},
     id::ProcessId,
     lease::{LeaseGrant, Leases},
+    mark::{Mark, Marks},
     notice::{Hook, Notice, Notices},
     once::BegunOnce,
     port::{self, SessionFilter, StoreError, Write},
@@ -251,6 +253,27 @@ impl Notices for Store {
 
     fn forget_notices(&self, hook: Hook, before: Timestamp) -> Result<u64, StoreError> {
         self.write(|writer| notices::forget(writer, hook, before))
+    }
+}
+
+impl Marks for Store {
+    fn mark(&self, stream: StreamId) -> Result<Option<u64>, StoreError> {
+        self.read(|conn| marks::find(conn, stream))
+    }
+
+    fn move_marks(&self, marks: &[Mark]) -> Result<(), StoreError> {
+        if marks.is_empty() {
+            return Ok(());
+        }
+        self.write(|writer| marks::move_on(writer, marks))
+    }
+
+    fn owing(&self, now: Timestamp, since: Timestamp, before: Timestamp) -> Result<Vec<Mark>, StoreError> {
+        self.read(|conn| marks::owing(conn, now, since, before))
+    }
+
+    fn give_up_marks(&self, since: Timestamp) -> Result<u64, StoreError> {
+        self.write(|writer| marks::give_up(writer, since))
     }
 }
 

@@ -1,9 +1,11 @@
 //! Nothing lost, nothing done twice: a real process is killed before and after the commit of
-//! every kind of fact, and between an effect and its result; the next life goes on.
+//! every kind of fact, and between an effect and its result; the next life goes on, and together
+//! they write every event line.
 //!
 //! The process that dies is this test binary itself, started again with a plan.
 
 mod desk;
+mod lines;
 mod order;
 
 use std::{
@@ -23,7 +25,7 @@ use std::{
 
 use glassbox::{
     Config, FnTool, Runtime,
-    config::Sources,
+    config::{Events, Sources},
     core::{
         BlobHash, Clock, Effect, Entry, Fact, SessionId, SessionStatus, Store, StreamId, Timestamp, ToolOutcome,
         ToolSpec,
@@ -303,13 +305,15 @@ async fn live(plan: &Plan) {
     let config = Config::load(&Sources { file: Some(file), env: BTreeMap::new() }).expect("a configuration");
     let inner = sqlite::Store::open(&plan.folder.join("journal.db"), sqlite::Options::default()).expect("a store");
     let store = Arc::new(DeadlyStore { inner, kill: plan.kill.clone(), seen: AtomicU32::new(0) });
-    let mut setup = Setup::run(&plan.folder)
+    let events = Events::File(plan.folder.join(lines::FILE));
+    let mut setup = Setup { events, ..Setup::run(&plan.folder) }
         .with_store(store)
         .with_tool(["crash"], effect_tool("look", Effect::Read, plan))
         .with_tool(["crash"], effect_tool("note", Effect::Idempotent, plan))
         .with_tool(["crash"], effect_tool("pay", Effect::Unsafe, plan))
         .with_tool(["crash"], effect_tool("ship", Effect::Unsafe, plan));
-    setup.clock = Arc::new(LaterClock(Duration::from_secs(3600) * plan.life));
+    let clock = Arc::new(LaterClock(Duration::from_secs(3600) * plan.life));
+    setup.clock = clock.clone();
     let runtime = Runtime::start(&config, setup).expect("a runtime");
     let orphans = runtime.orphans().await.expect("a list");
     let known = runtime.store().sessions(&SessionFilter { limit: 1000, ..Default::default() }).expect("a list").len();
@@ -324,6 +328,8 @@ async fn live(plan: &Plan) {
     for mut handle in handles {
         handle.ended().await.expect("an end");
     }
+    // Nobody else lives, so that the leases of earlier lives need not run out first.
+    runtime.write_owed_lines(clock.now()).await.expect("a store that works");
     runtime.stop(Duration::from_secs(5)).await.expect("an orderly stop");
 }
 
@@ -369,6 +375,8 @@ fn lives_of(config: &str, kills: &[Kill]) -> (Vec<Entry>, Vec<String>, usize) {
     let rows = store.sessions(&SessionFilter::default()).expect("a list");
     assert_eq!(rows.len(), 1, "one session, whatever happened to the processes: {kills:?}");
     let entries = store.load(StreamId::Session(rows[0].id)).expect("a journal");
+    let repeats = lines::check(folder.path());
+    assert!(deaths > 0 || repeats == 0, "without a crash each line is written once");
     (entries, effects(folder.path()), deaths)
 }
 
@@ -552,4 +560,5 @@ fn many_sessions_survive_kills_under_load() {
         let own: Vec<_> = lines.iter().filter(|line| line.contains(&row.id.to_string())).cloned().collect();
         check(&[], &entries, &own);
     }
+    lines::check(folder.path());
 }

@@ -14,7 +14,7 @@ use glassbox::{
     Fault, FaultKind,
     core::{
         Clock, Entry, Fact, Limits, Model, ModelReply, ModelRequest, SessionId, Store as _, StreamId, Usage,
-        fact::{FallbackCause, Language, ModelInfo, ModelOutcome},
+        fact::{FallbackCause, Language, ModelInfo, ModelOutcome, SpanContent},
         port::ModelCallInput,
     },
     journal::Journal,
@@ -121,6 +121,7 @@ impl Bench {
             metadata: serde_json::Map::new(),
             upstream: Upstream::None,
             sampled: true,
+            content: SpanContent::Off,
             once: None,
         };
         let prompt = self.agent.prompt(&new.principal);

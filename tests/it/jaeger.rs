@@ -122,7 +122,8 @@ fn home(jaeger: &Jaeger, protocol: &str) -> Home {
     let endpoint = if protocol == "grpc" { jaeger.grpc() } else { jaeger.http() };
     let home = Home::configured(CONFIG)
         .variable("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
-        .variable("OTEL_EXPORTER_OTLP_PROTOCOL", protocol);
+        .variable("OTEL_EXPORTER_OTLP_PROTOCOL", protocol)
+        .variable("GLASSBOX__PRIVACY__SPAN_CONTENT", "full");
     for (name, rules) in SCRIPTS {
         home.write(&format!("{name}.yaml"), &format!("{{name: {name}, rules: {rules}}}"));
     }
@@ -223,6 +224,27 @@ fn whole(jaeger: &Jaeger, id: &str, expected: &Tree) -> Tree {
     last.unwrap_or_else(|| panic!("{path}: no whole trace within {PATIENCE:?}"))
 }
 
+/// What a reader of the trace is shown of a session, worked out by hand.
+fn shows_what_was_said(jaeger: &Jaeger, id: &str) {
+    let trace = jaeger.client().get(&format!("/api/traces/{}", id.trim_start_matches("sess_"))).json();
+    let spans = list(&trace["data"][0]["spans"]);
+    let shown = |name: &str, key: &str| {
+        let span = spans.iter().find(|span| span["operationName"] == name).unwrap();
+        tag(span, key).map(|text| serde_json::from_str::<Value>(text).unwrap())
+    };
+    let message = |role: &str, text: &str| json!({"role": role, "parts": [{"type": "text", "content": text}]});
+    let mut answer = message("assistant", "Done.");
+    answer["finish_reason"] = "stop".into();
+    assert_eq!(shown("invoke_agent well", "gen_ai.input.messages"), Some(json!([message("user", "Do it.")])));
+    assert_eq!(shown("invoke_agent well", "gen_ai.output.messages"), Some(json!([answer])));
+    let system = json!([{"type": "text", "content": "Hello."}]);
+    assert_eq!(shown("chat well", "gen_ai.system_instructions"), Some(system));
+    let arguments = json!({"category": "taxi", "month": "2026-09"});
+    assert_eq!(shown("execute_tool txn_sum", "gen_ai.tool.call.arguments"), Some(arguments));
+    let result = shown("execute_tool txn_sum", "gen_ai.tool.call.result").unwrap();
+    assert_eq!(result["total_kzt"], 5000, "{result}");
+}
+
 fn one_trace_a_session(protocol: &str) {
     let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/jaeger/jaeger.yaml");
     let Some(jaeger) = jaeger(&shipped) else { return };
@@ -231,6 +253,7 @@ fn one_trace_a_session(protocol: &str) {
     for (agent, expected) in expected() {
         assert_eq!(whole(&jaeger, &sessions[agent], &expected), expected, "{agent}");
     }
+    shows_what_was_said(&jaeger, &sessions["well"]);
     let found = jaeger.client().get("/api/traces?service=glassbox&limit=100").json();
     let traces: Vec<_> = list(&found["data"]).iter().map(|trace| trace["traceID"].as_str().unwrap()).collect();
     let ids: BTreeSet<_> = sessions.values().map(|id| id.trim_start_matches("sess_")).collect();

@@ -8,13 +8,18 @@ use std::{
 };
 
 use glassbox::{
-    core::{Entry, Fact, SessionId, SpanId, StreamId, Timestamp, fact::SuspendCause, port::TraceContext},
+    core::{
+        Entry, Fact, SessionId, SpanId, StreamId, Timestamp,
+        fact::{SpanContent, SuspendCause},
+        port::TraceContext,
+    },
+    machine::Prompt,
     signal::{
-        otlp::{Compression, Config, Counts, OnAck, Pipeline, Protocol, SpanCounters},
-        spans::context,
+        otlp::{Compression, Config, Counts, OnAck, Pipeline, Protocol, SpanCounters, TailRule},
+        spans::{Contents, context},
     },
 };
-use opentelemetry_proto::tonic::trace::v1::Span;
+use opentelemetry_proto::tonic::{common::v1::any_value, trace::v1::Span};
 use prometheus::IntCounter;
 use tracing_subscriber::layer::SubscriberExt as _;
 
@@ -111,6 +116,52 @@ async fn a_session_arrives_once(protocol: Protocol) {
     let resource = collector.resources().remove(0).resource.unwrap();
     let keys: Vec<_> = resource.attributes.iter().map(|attribute| attribute.key.as_str()).collect();
     assert!(keys.contains(&"service.name") && keys.contains(&"deployment.environment.name"), "{keys:?}");
+}
+
+/// A pipeline that shows what was said.
+fn showing(collector: &Collector, mode: SpanContent, tail: Option<TailRule>) -> Pipeline {
+    let prompt = Prompt::new("Be kind.", []);
+    let contents = Contents { mode, prompts: Arc::new(move |_| Some(prompt.clone())) };
+    let config = Config { contents: Some(contents), tail, ..config(collector, Protocol::Grpc) };
+    Pipeline::start(config, counters()).unwrap()
+}
+
+#[tokio::test]
+async fn content_arrives_whole_and_again_the_same_whoever_decides_on_the_trace() {
+    let keep_all = TailRule { slow: Duration::MAX, share: 1.0 };
+    let mut arrived = Vec::new();
+    for tail in [None, Some(keep_all)] {
+        let collector = Collector::start(Manner::Accept).await;
+        let pipeline = showing(&collector, SpanContent::Full, tail);
+        pipeline.sink().publish(&journal().into_iter().map(Arc::new).collect::<Vec<_>>());
+        assert!(flush(&pipeline).await);
+        arrived.push(collector.spans());
+        // Another life of the process, which knows only the journal.
+        let collector = Collector::start(Manner::Accept).await;
+        let heir = showing(&collector, SpanContent::Full, tail);
+        heir.restore(&journal());
+        assert!(flush(&heir).await);
+        arrived.push(collector.spans());
+    }
+    assert!(arrived.iter().all(|spans| *spans == arrived[0]), "{arrived:#?}");
+    let text = |name: &str, key: &str| {
+        let span = by_name(&arrived[0], name);
+        let attribute = span.attributes.iter().find(|attribute| attribute.key == key);
+        let value = attribute.and_then(|attribute| attribute.value.clone()?.value);
+        let Some(any_value::Value::StringValue(text)) = value else { panic!("{name} has no {key}") };
+        text
+    };
+    let task = r#"[{"role":"user","parts":[{"type":"text","content":"task"}]}]"#;
+    let system = r#"[{"type":"text","content":"Be kind."}]"#;
+    for name in ["invoke_agent bank", "chat claude-x"] {
+        assert_eq!(text(name, "gen_ai.input.messages"), task);
+        assert_eq!(text(name, "gen_ai.system_instructions"), system);
+    }
+    let call = r#"{"type":"tool_call","id":"call","name":"lookup","arguments":{}}"#;
+    let reply = format!(r#"[{{"role":"assistant","parts":[{call}],"finish_reason":"tool_call"}}]"#);
+    assert_eq!(text("chat claude-x", "gen_ai.output.messages"), reply);
+    assert_eq!(text("execute_tool lookup", "gen_ai.tool.call.arguments"), "{}");
+    assert_eq!(text("execute_tool lookup", "gen_ai.tool.call.result"), "5000");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

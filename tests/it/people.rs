@@ -33,6 +33,7 @@ use crate::collector::{Collector, Manner};
 const LIFE: &str = "people::life_of_the_process_that_is_searched";
 const COLLECTOR: &str = "GLASSBOX_TEST_PEOPLE_COLLECTOR";
 const FOLDER: &str = "GLASSBOX_TEST_PEOPLE_FOLDER";
+const CONTENT: &str = "GLASSBOX_TEST_PEOPLE_CONTENT";
 const GRACE: Duration = Duration::from_secs(20);
 
 /// What is known by its shape, so that the redactor finds it in what others log, too.
@@ -118,6 +119,7 @@ fn config(folder: &Path) -> Config {
         "agents": {"one": {"system_prompt": all(), "model": "one", "language": "en", "task_types": ["other"], "limits": {"token_budget": 5_000_000}}},
         "models": {"one": {"provider": "scripted", "script": "people.yaml", "context_window": 1_000_000}},
         "llm_retry_policy": {"max_attempts": 2, "initial_delay_ms": 1},
+        "privacy": {"span_content": std::env::var(CONTENT).unwrap()},
         "telemetry": {"log": "trace", "events": folder.join("events.jsonl"), "otlp": {"endpoint": std::env::var(COLLECTOR).unwrap(), "protocol": "grpc", "compression": "gzip"}},
     });
     fs::write(folder.join("people.yaml"), script()).unwrap();
@@ -201,11 +203,11 @@ async fn decide(runtime: &Runtime) {
     tokio::time::timeout(GRACE, handle.ended()).await.unwrap().unwrap();
 }
 
-/// Where a secret stands in what went out, with what stands before it.
-fn found(place: &str, bytes: &[u8]) -> Vec<String> {
+/// Where one of these secrets stands in what went out, with what stands before it.
+fn found_of(secrets: &[&str], place: &str, bytes: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(bytes);
     let mut told = Vec::new();
-    for secret in SHAPED.into_iter().chain(UNSHAPED) {
+    for secret in secrets {
         if let Some(at) = text.find(secret) {
             let before = &text[text.floor_char_boundary(at.saturating_sub(160))..at];
             told.push(format!("{place}: {secret:?} after {before:?}"));
@@ -214,26 +216,57 @@ fn found(place: &str, bytes: &[u8]) -> Vec<String> {
     told
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_of_people_leaves_the_process() {
+/// The same of any of them.
+fn found(place: &str, bytes: &[u8]) -> Vec<String> {
+    [SHAPED.as_slice(), &UNSHAPED].into_iter().flat_map(|secrets| found_of(secrets, place, bytes)).collect()
+}
+
+/// What went out of a process that lived.
+struct Left {
+    spans: Vec<u8>,
+    lines: Vec<u8>,
+    metrics: Vec<u8>,
+    diagnostics: Vec<u8>,
+    output: Vec<u8>,
+}
+
+/// Lets the process live in this folder, with spans that show so much.
+async fn live(folder: &Path, content: &str) -> Left {
     let collector = Collector::start(Manner::Accept).await;
-    let folder = tempfile::tempdir().unwrap();
     let mut life = Command::new(std::env::current_exe().unwrap());
     life.args([LIFE, "--exact", "--nocapture", "--test-threads", "1"]);
-    life.env(FOLDER, folder.path()).env(COLLECTOR, collector.grpc());
+    life.env(FOLDER, folder).env(COLLECTOR, collector.grpc()).env(CONTENT, content);
     let output = tokio::task::spawn_blocking(move || life.output().unwrap()).await.unwrap();
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{told}");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let read = |name: &str| fs::read(folder.join(name)).unwrap();
+    Left {
+        spans: collector.resources().iter().flat_map(|resource| resource.encode_to_vec()).collect(),
+        lines: read("events.jsonl"),
+        metrics: read("metrics"),
+        diagnostics: output.stderr,
+        output: output.stdout,
+    }
+}
 
-    let read = |name: &str| fs::read(folder.path().join(name)).unwrap();
-    let spans: Vec<u8> = collector.resources().iter().flat_map(|resource| resource.encode_to_vec()).collect();
-    let places = [("spans", spans), ("lines", read("events.jsonl")), ("metrics", read("metrics"))];
-    let leaks: Vec<_> = places
-        .iter()
-        .map(|(place, bytes)| (*place, bytes.as_slice()))
-        .chain([("diagnostics", output.stderr.as_slice()), ("output", output.stdout.as_slice())])
-        .flat_map(|(place, bytes)| found(place, bytes))
-        .collect();
+impl Left {
+    /// What leaked in all that went out but spans.
+    fn leaks_beside_spans(&self) -> Vec<String> {
+        let places = [
+            ("lines", &self.lines),
+            ("metrics", &self.metrics),
+            ("diagnostics", &self.diagnostics),
+            ("output", &self.output),
+        ];
+        places.into_iter().flat_map(|(place, bytes)| found(place, bytes)).collect()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_of_people_leaves_the_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let left = live(folder.path(), "off").await;
+    let mut leaks = left.leaks_beside_spans();
+    leaks.extend(found("spans", &left.spans));
     assert!(leaks.is_empty(), "{} places: {leaks:#?}", leaks.len());
 
     // There was something to find: all of it went through the sessions, and out under marks.
@@ -247,11 +280,11 @@ async fn nothing_of_people_leaves_the_process() {
         .collect();
     let lost: Vec<_> = SHAPED.iter().chain(&UNSHAPED).filter(|secret| !journals.contains(**secret)).collect();
     assert!(lost.is_empty(), "{lost:?}");
-    let [(_, spans), (_, lines), (_, metrics)] = &places;
+    let Left { spans, lines, metrics, diagnostics, .. } = &left;
     for (bytes, words) in [
         (spans, ["fetch", "[phone]", "[card]", "[email]", "[iban]", "[iin]", "[jwt]", "[key]", "await_confirmation"]),
         (
-            &output.stderr,
+            diagnostics,
             ["a thread panicked", "[phone]", "[card]", "[email]", "[iban]", "[iin]", "[jwt]", "[key]", "trying again"],
         ),
     ] {
@@ -267,4 +300,41 @@ async fn nothing_of_people_leaves_the_process() {
     assert!(
         String::from_utf8_lossy(metrics).contains("glassbox_tool_calls_total{outcome=\"rejected\",tool=\"ask\"} 1")
     );
+}
+
+/// Masked content: what the redactor knows by its shape leaves in no span, wherever it stood; what
+/// only its place says does, as the documents tell. Nothing else shows more than before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn masked_content_shows_no_secret_that_has_a_shape() {
+    let folder = tempfile::tempdir().unwrap();
+    let left = live(folder.path(), "masked").await;
+    let mut leaks = left.leaks_beside_spans();
+    leaks.extend(found_of(&SHAPED, "spans", &left.spans));
+    assert!(leaks.is_empty(), "{} places: {leaks:#?}", leaks.len());
+    let spans = String::from_utf8_lossy(&left.spans);
+    for word in ["gen_ai.input.messages", "tell: [phone] | [phone]", "planted prompt words", "planted result words"] {
+        assert!(spans.contains(word), "{word}");
+    }
+}
+
+/// Full content: the task, the prompt, arguments and results as they are, byte for byte.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn full_content_shows_all_as_it_is_and_in_spans_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let left = live(folder.path(), "full").await;
+    let leaks = left.leaks_beside_spans();
+    assert!(leaks.is_empty(), "{} places: {leaks:#?}", leaks.len());
+    let spans = String::from_utf8_lossy(&left.spans);
+    let message = |role: &str, text: String| {
+        format!("{{\"role\":\"{role}\",\"parts\":[{{\"type\":\"text\",\"content\":\"{text}\"}}]")
+    };
+    for text in [
+        message("user", format!("tell: {}", all())),
+        message("assistant", all()),
+        format!("[{{\"type\":\"text\",\"content\":\"{}\"}}]", all()),
+        format!("{{\"q\":\"{}\"}}", all()),
+        format!("\"type\":\"tool_call_response\",\"id\":\"+77012223344\",\"response\":\"{}\"", all()),
+    ] {
+        assert!(spans.contains(&text), "{text}");
+    }
 }

@@ -19,7 +19,7 @@ use glassbox::{
     },
     journal::{Journal, SessionLog},
     machine::{
-        State,
+        Prompt, State,
         transcript::{Exchange, transcript},
     },
     policy::{Act, Policy, ToolRate},
@@ -330,7 +330,7 @@ fn next_life(number: u8, store: &Arc<memory::Store>, clock: &Arc<PausedClock>) -
     log
 }
 
-async fn play(scenario: &Scenario) -> (Vec<Entry>, Vec<Entry>, Ended) {
+async fn play(scenario: &Scenario) -> (Vec<Entry>, Vec<Entry>, Ended, Prompt) {
     let tools = scenario
         .tools
         .iter()
@@ -400,7 +400,7 @@ async fn play(scenario: &Scenario) -> (Vec<Entry>, Vec<Entry>, Ended) {
         let body = BlobHash::from_bytes(Sha256::digest(agent.model.encode(&request)).into());
         assert_eq!(body, call.body_hash, "{}: a request cannot be rebuilt", scenario.shows);
     }
-    (entries, world::system_entries(&store), ended.expect("memory does not fail"))
+    (entries, world::system_entries(&store), ended.expect("memory does not fail"), prompt)
 }
 
 /// Where a run differs from what its scenario says; empty if nowhere.
@@ -457,9 +457,15 @@ fn scenarios() -> Vec<(String, Scenario)> {
 
 /// The journals that they give, for tests of what is made from journals. In paused time.
 pub(crate) async fn journals() -> Vec<(String, Vec<Entry>)> {
+    prompted_journals().await.into_iter().map(|(name, entries, _)| (name, entries)).collect()
+}
+
+/// The same, each with the prompt that its session began with.
+pub(crate) async fn prompted_journals() -> Vec<(String, Vec<Entry>, Prompt)> {
     let mut journals = Vec::new();
     for (name, scenario) in scenarios() {
-        journals.push((name, play(&scenario).await.0));
+        let (entries, _, _, prompt) = play(&scenario).await;
+        journals.push((name, entries, prompt));
     }
     journals
 }
@@ -468,7 +474,7 @@ pub(crate) async fn journals() -> Vec<(String, Vec<Entry>)> {
 async fn every_scenario_gives_its_journal() {
     let (mut failed, mut outcomes, mut reasons) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
     for (name, scenario) in scenarios() {
-        let (entries, system, ended) = play(&scenario).await;
+        let (entries, system, ended, _) = play(&scenario).await;
         for entry in &entries {
             if let Fact::ToolCallFinished { end, .. } = &entry.fact {
                 outcomes.insert(end.outcome.label());

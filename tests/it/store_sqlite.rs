@@ -15,6 +15,7 @@ use glassbox::{
         fact::HandoverCause,
         handover::{HandoverFilter, HandoverStatus, Handovers as _},
         lease::{LeaseGrant, Leases},
+        mark::Marks as _,
         notice::{Hook, Notices as _},
         port::{Blob, SessionFilter, Store as _, StoreError, StoreErrorKind},
     },
@@ -182,7 +183,7 @@ fn a_newer_file_is_refused_and_left_alone() {
     assert_eq!(
         error.detail,
         format!(
-            "{} has format 5.7, and this version of glassbox reads up to format 5.1: use the newer glassbox",
+            "{} has format 6.7, and this version of glassbox reads up to format 6.1: use the newer glassbox",
             path.display()
         )
     );
@@ -232,7 +233,7 @@ fn a_folder_that_cannot_be_written_is_read_only() {
 
 #[test]
 fn journals_of_older_versions_are_brought_up_and_read() {
-    for version in ["1.1", "2.1", "3.1", "4.1"] {
+    for version in ["1.1", "2.1", "3.1", "4.1", "5.1"] {
         let (_folder, path) = folder();
         let old = format!("{}/tests/data/journals/version-{version}.db", env!("CARGO_MANIFEST_DIR"));
         fs::copy(old, &path).expect("a copy");
@@ -247,7 +248,23 @@ fn journals_of_older_versions_are_brought_up_and_read() {
         assert_eq!(told, if version == "4.1" { vec![open] } else { Vec::new() }, "{version}");
         let due = store.due_notices(&Hook::ALL, Timestamp::from_nanos(u64::MAX / 2), 10);
         assert_eq!(due, Ok(Vec::new()), "nobody is told of what is long ago");
+        let ever = at(u64::MAX / 2);
+        assert_eq!(store.owing(ever, at(0), ever), Ok(Vec::new()), "nor is a line of it written again");
         read_and_erase(&store, &path);
+    }
+}
+
+/// No version before kept how far the lines of a session are out.
+#[test]
+fn lines_of_an_open_session_of_an_older_version_are_owed_from_where_it_stands() {
+    for status in ["running", "suspended", "awaiting_confirmation"] {
+        let (_folder, path) = folder();
+        let old = format!("{}/tests/data/journals/version-5.1.db", env!("CARGO_MANIFEST_DIR"));
+        fs::copy(old, &path).expect("a copy");
+        meddle(&path, &format!("UPDATE session SET status = '{status}'"));
+        let store = Store::open(&path, Options::default()).expect("an older file");
+        let row = store.sessions(&SessionFilter::default()).expect("a list").remove(0);
+        assert_eq!(store.mark(StreamId::Session(row.id)), Ok(Some(row.facts)), "{status}");
     }
 }
 

@@ -16,7 +16,7 @@ use glassbox::{
         BlobHash, Clock, Effect, Entry, Fault, FaultKind, Limits, Message, Principal, SessionId, Sink, SpanId, Store,
         StreamId, Timestamp, Tool, ToolSpec,
         circuit::CircuitId,
-        fact::{CarriedPair, Follows, Language, ModelInfo, SpanLink},
+        fact::{CarriedPair, Follows, Language, ModelInfo, SpanContent, SpanLink},
         id::ProcessId,
         port::{Blob, Entropy, JournalWatch, Nobody, StoreErrorKind, ToolContext, ToolReply},
         spec::{CacheRule, Confirm},
@@ -332,6 +332,8 @@ pub fn begin_following(agent: &Agent, journal: &Journal, task: &str, lease: Dura
         metadata: serde_json::Map::new(),
         upstream: Upstream::None,
         sampled: true,
+        // What a fold shows of it is the test's to say.
+        content: SpanContent::Full,
         once: None,
     };
     let prompt = agent.prompt(&new.principal);

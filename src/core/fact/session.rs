@@ -113,12 +113,47 @@ pub struct TraceStart {
     pub root: SpanId,
     /// The head decision.
     pub sampled: bool,
+    /// What its spans show of what was said, as it was decided when the session began.
+    #[serde(default, skip_serializing_if = "SpanContent::is_off")]
+    pub content: SpanContent,
     /// The caller's span, where a trusted caller's trace is joined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<SpanId>,
     /// The caller's span, where it is only linked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<SpanLink>,
+}
+
+/// What spans show of what was said: prompts, messages, arguments, results. Ordered by how much.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SpanContent {
+    /// Nothing.
+    #[default]
+    Off,
+    /// All of it, and marks in the place of what looks like personal data or a secret.
+    Masked,
+    /// All of it, as it is.
+    Full,
+}
+
+impl SpanContent {
+    /// Every choice.
+    pub const ALL: [Self; 3] = [Self::Off, Self::Masked, Self::Full];
+
+    /// The word in configuration.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Masked => "masked",
+            Self::Full => "full",
+        }
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for this form")]
+    const fn is_off(&self) -> bool {
+        matches!(self, Self::Off)
+    }
 }
 
 /// A span of another trace.

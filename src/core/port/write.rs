@@ -33,12 +33,15 @@ pub struct Write {
     /// Takes a session that begins with this write, under the first epoch, in the same
     /// transaction.
     pub take: Option<Taking>,
+    /// The first place whose line is owed, if the stream has no [mark](crate::core::mark) yet.
+    /// Nothing where no mark is asked for.
+    pub mark: Option<u64>,
 }
 
 impl Write {
     /// A write that relies on no lease.
     pub const fn new(stream: StreamId, entries: Vec<Arc<Entry>>, blobs: Vec<Blob>) -> Self {
-        Self { stream, entries, blobs, lease: None, take: None }
+        Self { stream, entries, blobs, lease: None, take: None, mark: None }
     }
 
     /// Makes the write rely on a holding of the session.
@@ -52,6 +55,13 @@ impl Write {
     #[must_use]
     pub const fn taking(mut self, take: Taking) -> Self {
         self.take = Some(take);
+        self
+    }
+
+    /// Makes lines of the stream owed from a place on, unless they are already.
+    #[must_use]
+    pub const fn owing_from(mut self, place: u64) -> Self {
+        self.mark = Some(place);
         self
     }
 }

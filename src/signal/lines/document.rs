@@ -13,7 +13,10 @@ This page and `events.schema.json` are printed from the catalogue in `src/signal
 them.
 
 One JSON object a line, to stdout or a file, each written after its fact is committed.
-A crash may repeat lines but never changes one: drop repeats by (`session_id`, `seq`).
+In normal life a line is written once, and the lines of a session come in the order of their `seq`. Around a crash, and
+after losses, lines come again, byte for byte the same, and none stays away: drop repeats by (`session_id`, `seq`), and by
+(`process_id`, `seq`) where there is no session. [observability.md](observability.md#event-lines-after-a-crash) says when.
+A kill may leave half a line in a file, which is ended and written again: skip what is no JSON.
 No field holds text of people: the task and the principal's id are keyed hashes, `hmac-sha256:<key id>:<hex>`.
 A name that the configuration does not know is `unknown`.
 

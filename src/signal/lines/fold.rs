@@ -66,6 +66,33 @@ pub(super) fn line(hash: &KeyedHash, sessions: &mut Sessions, entry: &Entry) -> 
     line
 }
 
+/// The same of a fact after which its stream went on: what was suspended is not forgotten. Where
+/// the line is not `owed`, the fact is only remembered.
+pub(super) fn line_of_past(hash: &KeyedHash, sessions: &mut Sessions, entry: &Entry, owed: bool) -> Option<Vec<u8>> {
+    let session = match entry.stream {
+        StreamId::Session(session) => session,
+        StreamId::System(process) => return owed.then(|| system_line(hash, process, entry)).flatten(),
+    };
+    sessions.open(entry, |started| identify(hash, started));
+    let line = owed.then(|| write_fact(hash, sessions.get(session), session, entry)).flatten();
+    sessions.close_past(entry);
+    line
+}
+
+/// From which place on lines are owed once this fact is committed; nothing where it changes
+/// nothing about that. Whoever begins a session or goes on with one owes what nobody has told of
+/// it; a process owes a line when it has one to tell.
+pub(super) fn owes_from(entry: &Entry) -> Option<u64> {
+    match entry.stream {
+        StreamId::Session(_) => {
+            matches!(entry.fact, Fact::SessionStarted(_) | Fact::SessionResumed { .. }).then_some(0)
+        }
+        StreamId::System(_) => {
+            matches!(entry.fact, Fact::CircuitChanged(_) | Fact::ToolDefinitionChanged(_)).then_some(entry.seq)
+        }
+    }
+}
+
 fn write_fact(hash: &KeyedHash, open: Option<&Open<Identity>>, session: SessionId, entry: &Entry) -> Option<Vec<u8>> {
     let line = |event| Line::new(event, session, entry, open);
     let line = match &entry.fact {

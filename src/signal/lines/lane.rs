@@ -17,6 +17,8 @@ use std::{
 
 use prometheus::IntCounter;
 
+use super::marks::{Marks, Stride};
+
 /// Lines that wait for their write at the most.
 const CAPACITY: usize = 8192;
 /// Bytes that are gathered for one write.
@@ -28,8 +30,15 @@ const LINGER: Duration = Duration::from_millis(2);
 /// The fold's end of the lane.
 #[derive(Clone, Debug)]
 pub(super) struct Lane {
-    lines: SyncSender<Vec<u8>>,
+    lines: SyncSender<Item>,
     shared: Arc<Shared>,
+}
+
+/// A line with its line end, and what it adds to its stream.
+#[derive(Debug)]
+struct Item {
+    text: Vec<u8>,
+    stride: Option<Stride>,
 }
 
 /// Waits for the thread's end.
@@ -42,32 +51,44 @@ struct Shared {
     waiting: AtomicU64,
     stopping: AtomicBool,
     dropped: IntCounter,
+    marks: Arc<Marks>,
 }
 
 /// The thread's end: lines gathered for one write.
 struct Writer<W> {
     output: W,
     batch: Vec<u8>,
+    /// The strides of its lines, each with the place in the batch where its line ends.
+    strides: Vec<(usize, Stride)>,
     /// A write ended inside a line; the next one begins on a new line.
     torn: bool,
     shared: Arc<Shared>,
 }
 
 impl Lane {
-    /// Starts the thread that writes.
-    pub(super) fn start(output: impl Write + Send + 'static, dropped: IntCounter) -> io::Result<(Self, Ended)> {
-        Self::with_capacity(CAPACITY, output, dropped)
+    /// Starts the thread that writes. What it wrote, and what is lost, it tells `marks`. Where the
+    /// output is `torn`, it ends inside a line that another process left.
+    pub(super) fn start(
+        output: impl Write + Send + 'static,
+        torn: bool,
+        dropped: IntCounter,
+        marks: Arc<Marks>,
+    ) -> io::Result<(Self, Ended)> {
+        Self::with_capacity(CAPACITY, output, torn, dropped, marks)
     }
 
     fn with_capacity(
         capacity: usize,
         output: impl Write + Send + 'static,
+        torn: bool,
         dropped: IntCounter,
+        marks: Arc<Marks>,
     ) -> io::Result<(Self, Ended)> {
         let (lines, queue) = sync_channel(capacity);
         let (ended, wait) = channel::<()>();
-        let shared = Arc::new(Shared { waiting: AtomicU64::new(0), stopping: AtomicBool::new(false), dropped });
-        let mut writer = Writer { output, batch: Vec::new(), torn: false, shared: Arc::clone(&shared) };
+        let (waiting, stopping) = (AtomicU64::new(0), AtomicBool::new(false));
+        let shared = Arc::new(Shared { waiting, stopping, dropped, marks });
+        let mut writer = Writer { output, batch: Vec::new(), strides: Vec::new(), torn, shared: Arc::clone(&shared) };
         thread::Builder::new().name("event-lines".to_owned()).spawn(move || {
             writer.run(&queue);
             // The lane closes before the end is told: what comes later is refused and counted.
@@ -77,12 +98,19 @@ impl Lane {
         Ok((Self { lines, shared }, Ended(wait)))
     }
 
-    /// Hands over a line with its line end.
-    pub(super) fn push(&self, line: Vec<u8>) {
+    /// Hands over a line with its line end, and what it adds to its stream.
+    pub(super) fn push(&self, text: Vec<u8>, stride: Option<Stride>) {
         self.shared.waiting.fetch_add(1, Ordering::AcqRel);
-        if self.lines.try_send(line).is_err() {
+        if self.lines.try_send(Item { text, stride }).is_err() {
             self.shared.lost(1);
+            self.shared.marks.lost(stride.into_iter());
         }
+    }
+
+    /// How many more lines it has room for, about.
+    pub(super) fn room(&self) -> usize {
+        let waiting = usize::try_from(self.shared.waiting.load(Ordering::Acquire)).unwrap_or(usize::MAX);
+        CAPACITY.saturating_sub(waiting)
     }
 
     /// Writes what waits and ends the thread, waiting for it up to `grace`. If the output hangs,
@@ -90,7 +118,7 @@ impl Lane {
     pub(super) fn stop(&self, ended: &Ended, grace: Duration) -> bool {
         self.shared.stopping.store(true, Ordering::Release);
         // Wakes a thread that waits; a full lane needs no waking. An empty line writes nothing.
-        let _ = self.lines.try_send(Vec::new());
+        let _ = self.lines.try_send(Item { text: Vec::new(), stride: None });
         let in_time = !matches!(ended.0.recv_timeout(grace), Err(RecvTimeoutError::Timeout));
         self.shared.dropped.inc_by(self.shared.waiting.swap(0, Ordering::AcqRel));
         in_time
@@ -111,27 +139,32 @@ impl Shared {
 }
 
 impl<W: Write> Writer<W> {
-    fn run(&mut self, queue: &Receiver<Vec<u8>>) {
-        while let Ok(line) = queue.recv() {
-            self.batch.extend_from_slice(&line);
+    fn run(&mut self, queue: &Receiver<Item>) {
+        while let Ok(item) = queue.recv() {
+            self.gather(item);
             if !self.shared.stopping.load(Ordering::Acquire) {
                 thread::sleep(LINGER);
             }
             while self.batch.len() < BATCH {
                 match queue.try_recv() {
-                    Ok(line) => self.batch.extend_from_slice(&line),
+                    Ok(item) => self.gather(item),
                     Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
                 }
             }
             self.write_batch();
             if self.shared.stopping.load(Ordering::Acquire) {
-                for line in queue.try_iter() {
-                    self.batch.extend_from_slice(&line);
+                for item in queue.try_iter() {
+                    self.gather(item);
                 }
                 self.write_batch();
                 return;
             }
         }
+    }
+
+    fn gather(&mut self, item: Item) {
+        self.batch.extend_from_slice(&item.text);
+        self.strides.extend(item.stride.map(|stride| (self.batch.len(), stride)));
     }
 
     /// Writes the batch; of a failed write, the lines that are not wholly out are lost.
@@ -143,6 +176,10 @@ impl<W: Write> Writer<W> {
         self.shared.lost(count_lines(rest));
         self.batch = batch;
         self.batch.clear();
+        // Only now: a mark must never be ahead of what the system has taken.
+        let whole = self.strides.iter().take_while(|(end, _)| *end <= out).count();
+        self.shared.marks.out(self.strides.drain(..whole).map(|(_, stride)| stride));
+        self.shared.marks.lost(self.strides.drain(..).map(|(_, stride)| stride));
     }
 
     /// Writes as much as goes out, and gives how many bytes that is.
@@ -207,8 +244,10 @@ mod tests {
 
     fn writer(room: usize) -> (Writer<Disk>, Disk, IntCounter) {
         let (disk, dropped) = (Disk(Arc::new(Mutex::new((Vec::new(), room)))), dropped());
-        let shared = Shared { waiting: AtomicU64::new(0), stopping: AtomicBool::new(false), dropped: dropped.clone() };
-        let writer = Writer { output: disk.clone(), batch: Vec::new(), torn: false, shared: Arc::new(shared) };
+        let (waiting, stopping, marks) = (AtomicU64::new(0), AtomicBool::new(false), Arc::default());
+        let shared = Shared { waiting, stopping, dropped: dropped.clone(), marks };
+        let output = disk.clone();
+        let writer = Writer { output, batch: Vec::new(), strides: Vec::new(), torn: false, shared: Arc::new(shared) };
         (writer, disk, dropped)
     }
 
@@ -231,13 +270,13 @@ mod tests {
     #[test]
     fn what_waits_at_the_stop_is_written() {
         let (disk, dropped) = (Disk(Arc::new(Mutex::new((Vec::new(), 1000)))), dropped());
-        let (lane, ended) = Lane::start(disk.clone(), dropped.clone()).expect("a thread");
+        let (lane, ended) = Lane::start(disk.clone(), false, dropped.clone(), Arc::default()).expect("a thread");
         for _ in 0..100 {
-            lane.push(b"line\n".to_vec());
+            lane.push(b"line\n".to_vec(), None);
         }
         assert!(lane.stop(&ended, Duration::from_secs(60)));
         assert_eq!(disk.0.lock().expect("no panic").0.len(), 500);
-        lane.push(b"late\n".to_vec());
+        lane.push(b"late\n".to_vec(), None);
         assert_eq!(dropped.get(), 1);
     }
 
@@ -260,11 +299,12 @@ mod tests {
     fn a_hanging_output_blocks_nobody_and_every_lost_line_is_counted() {
         let ((asked, asks), (go, goes)) = (mpsc::channel(), mpsc::channel());
         let dropped = dropped();
-        let (lane, ended) = Lane::with_capacity(2, Hanging(asked, goes), dropped.clone()).expect("a thread");
-        lane.push(b"1\n".to_vec());
+        let (lane, ended) =
+            Lane::with_capacity(2, Hanging(asked, goes), false, dropped.clone(), Arc::default()).expect("a thread");
+        lane.push(b"1\n".to_vec(), None);
         asks.recv().expect("the write began");
         for _ in 0..5 {
-            lane.push(b"2\n".to_vec());
+            lane.push(b"2\n".to_vec(), None);
         }
         // One is being written, two wait, three found no room.
         assert_eq!(dropped.get(), 3);

@@ -1,5 +1,7 @@
 //! A journal by hand, its lines by hand, and the published schema.
 
+mod again;
+
 use std::{
     io,
     sync::{Arc, Mutex},
@@ -53,7 +55,7 @@ fn dropped() -> IntCounter {
 fn lines_of(adopted: &[Entry], entries: &[Entry]) -> String {
     let (buffer, dropped) = (Buffer::default(), dropped());
     let lines = Lines::new(Output::Writer(Box::new(buffer.clone())), hash(), dropped.clone()).expect("lines");
-    lines.adopt(adopted);
+    lines.adopt(adopted, adopted.len() as u64);
     let entries: Vec<Arc<Entry>> = entries.iter().cloned().map(Arc::new).collect();
     lines.sink().publish(&entries);
     assert!(lines.stop(Duration::from_secs(60)));

@@ -15,6 +15,9 @@ use super::{Config, Counts, SpanCounters};
 /// Bytes of one batch at the most, estimated; gRPC receivers refuse 4 MiB.
 const BATCH_BYTES: usize = 2 << 20;
 
+/// Bytes of a span where room is told in spans.
+const SOME_SPAN: usize = 4 << 10;
+
 /// Spans that wait for the exporter.
 #[derive(Debug)]
 pub(super) struct Lane {
@@ -76,10 +79,14 @@ impl Lane {
         true
     }
 
-    /// Spans that would be taken now.
+    /// Spans of some size that would be taken now.
     pub(super) fn room(&self) -> usize {
         let state = self.lock();
-        if state.closed { 0 } else { self.max_spans.saturating_sub(state.queue.len()) }
+        if state.closed {
+            return 0;
+        }
+        let spans = self.max_spans.saturating_sub(state.queue.len());
+        spans.min(self.max_bytes.saturating_sub(state.bytes) / SOME_SPAN)
     }
 
     /// Waits for the next batch; none when the lane is closed and empty. For one thread only.
@@ -268,6 +275,20 @@ pub(super) mod tests {
         }
         assert_eq!(batches, [1, 1, 1, 2]);
         assert_eq!(lane.counts(), Counts { acknowledged: 5, failed: 0, dropped: 0 });
+    }
+
+    #[test]
+    fn content_takes_its_bytes_of_the_room() {
+        let lane = lane(|config| config.queue_bytes = 100_000);
+        assert_eq!(lane.room(), 24, "of 4 KiB each");
+        let heavy = || {
+            let mut span = root("chat");
+            span.attributes.push(KeyValue::new("gen_ai.input.messages", "x".repeat(40_000)));
+            span
+        };
+        let taken: Vec<_> = (0..3).map(|_| lane.offer(heavy())).collect();
+        assert_eq!(taken, [true, true, false]);
+        assert_eq!((lane.room(), lane.counts().dropped), (4, 1));
     }
 
     #[test]

@@ -12,14 +12,15 @@ use super::{
     Place, Shape,
     attributes::{capped, foreign, integer, string},
     call::OpenCall,
+    content::Content,
     event, span, span_context,
 };
 use crate::{
     core::{
-        SessionId, SessionStatus, SpanId, Timestamp,
+        Entry, SessionId, SessionStatus, SpanId, Timestamp,
         fact::{
-            ConfirmationEnd, FallbackCause, ModelCall, ModelCallEnd, SessionEnd, SessionStarted, SpanLink, ToolCallEnd,
-            TraceStart,
+            ConfirmationEnd, FallbackCause, ModelCall, ModelCallEnd, SessionEnd, SessionStarted, SpanLink,
+            ToolCallBegin, ToolCallEnd, TraceStart,
         },
     },
     signal::names,
@@ -40,11 +41,18 @@ pub(super) struct OpenSession {
     calls: HashMap<SpanId, Box<OpenCall>>,
     /// The last fallback, and in whose place and why it is asked.
     fallback: Option<(String, [KeyValue; 2])>,
+    /// Where its spans show what was said.
+    content: Option<Box<Content>>,
 }
 
 impl OpenSession {
     /// The session that this fact opened.
-    pub(super) fn new(session: SessionId, at: Timestamp, start: &SessionStarted) -> Self {
+    pub(super) fn new(
+        session: SessionId,
+        at: Timestamp,
+        start: &SessionStarted,
+        content: Option<Box<Content>>,
+    ) -> Self {
         let conversation = start.conversation_id.as_deref().map(|id| foreign(names::GEN_AI_CONVERSATION_ID, id));
         let version = start.prompt.version.as_deref().map(|version| string(names::PROMPT_VERSION, version));
         let mut attributes = vec![
@@ -68,6 +76,14 @@ impl OpenSession {
             events: Vec::new(),
             calls: HashMap::new(),
             fallback: None,
+            content,
+        }
+    }
+
+    /// Takes in a fact for what the spans to come show.
+    pub(super) fn follow(&mut self, entry: &Entry) {
+        if let Some(content) = &mut self.content {
+            content.follow(&entry.fact, entry.at);
         }
     }
 
@@ -90,6 +106,17 @@ impl OpenSession {
         if let Some((_, why)) = self.fallback.as_ref().filter(|(to, _)| *to == call.model.name) {
             opened.stands_in(why);
         }
+        if let Some(content) = &mut self.content {
+            content.asked(op, call);
+        }
+        self.begin(op, opened);
+    }
+
+    /// A tool call began.
+    pub(super) fn begin_tool(&mut self, op: SpanId, opened: OpenCall, call: &ToolCallBegin) {
+        if let Some(content) = &mut self.content {
+            content.called(op, call);
+        }
         self.begin(op, opened);
     }
 
@@ -105,13 +132,19 @@ impl OpenSession {
 
     /// A model call ended.
     pub(super) fn end_model(&mut self, op: SpanId, at: Timestamp, end: &ModelCallEnd) -> Option<SpanData> {
-        let shape = self.calls.remove(&op)?.close_model(op, at, end, self.conversation.clone());
+        let mut shape = self.calls.remove(&op)?.close_model(op, at, end, self.conversation.clone());
+        if let Some(content) = &mut self.content {
+            shape.attributes.extend(content.replied(op, end));
+        }
         Some(span(self.place(), Shape { parent: Some(self.trace.root), ..shape }))
     }
 
     /// A tool call ended.
     pub(super) fn end_tool(&mut self, op: SpanId, at: Timestamp, end: &ToolCallEnd) -> Option<SpanData> {
-        let shape = self.calls.remove(&op)?.close_tool(op, at, end);
+        let mut shape = self.calls.remove(&op)?.close_tool(op, at, end);
+        if let Some(content) = &mut self.content {
+            shape.attributes.extend(content.returned(op, end));
+        }
         Some(span(self.place(), Shape { parent: Some(self.trace.root), ..shape }))
     }
 
@@ -131,6 +164,7 @@ impl OpenSession {
         } else {
             Status::Unset
         };
+        self.attributes.extend(self.content.take().map(|content| content.ended(end)).unwrap_or_default());
         let shape = Shape {
             id: self.trace.root,
             parent: self.trace.parent,

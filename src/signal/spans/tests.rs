@@ -9,7 +9,8 @@ use crate::core::{
     ToolOutcome, Usage,
     fact::{
         AttemptEnd, CallPurpose, CountedBy, JOURNAL_VERSION, Language, ModelCall, ModelCallEnd, ModelInfo,
-        ModelOutcome, Observation, PromptRef, SessionEnd, SpanLink, ToolCallBegin, ToolCallEnd, TraceStart,
+        ModelOutcome, Observation, PromptRef, SessionEnd, SpanContent, SpanLink, ToolCallBegin, ToolCallEnd,
+        TraceStart,
     },
     id::ProcessId,
     spec::Effect,
@@ -26,7 +27,14 @@ fn span_id(n: u8) -> SpanId {
 }
 
 fn trace() -> TraceStart {
-    TraceStart { trace_id: session().trace_id(), root: span_id(1), sampled: true, parent: None, link: None }
+    TraceStart {
+        trace_id: session().trace_id(),
+        root: span_id(1),
+        sampled: true,
+        content: SpanContent::Off,
+        parent: None,
+        link: None,
+    }
 }
 
 fn model() -> ModelInfo {

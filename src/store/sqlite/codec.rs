@@ -58,13 +58,17 @@ pub(super) fn entry(stream: StreamId, place: u64, row: &Row<'_>) -> Result<Entry
 
 /// A fact of a row of (seq, at, name, body, stream), wherever in its journal it stands.
 pub(super) fn system_entry(row: &Row<'_>) -> Result<Entry, Failure> {
-    let text: String = row.get(4)?;
-    let stream = text.parse().map_err(|problem| {
+    let place = number(row, 0)?;
+    entry(stream(row, 4)?, place, row)
+}
+
+/// The stream of a column.
+pub(super) fn stream(row: &Row<'_>, column: usize) -> Result<StreamId, Failure> {
+    let text: String = row.get(column)?;
+    text.parse().map_err(|problem| {
         let detail = format!("a journal has a name that is none: {problem}");
         Failure::from(error(StoreErrorKind::Io, detail))
-    })?;
-    let place = number(row, 0)?;
-    entry(stream, place, row)
+    })
 }
 
 /// JSON that no fact of this version fits was written by another version; no JSON is damage.

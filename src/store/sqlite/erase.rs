@@ -47,6 +47,7 @@ fn erase_one(writer: &Writer, owner: &str, session: &str) -> Result<u64, Failure
     writer.run("DELETE FROM blob_ref WHERE stream = ?1", [session])?;
     writer.run("DELETE FROM fact WHERE stream = ?1", [session])?;
     writer.run("DELETE FROM lease WHERE session = ?1", [session])?;
+    writer.run("DELETE FROM line_mark WHERE stream = ?1", [session])?;
     writer.run("DELETE FROM idempotency WHERE session = ?1", [session])?;
     desk::erase(writer, session)?;
     Ok(writer.run("DELETE FROM session WHERE id = ?1", [session])? as u64)

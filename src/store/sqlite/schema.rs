@@ -20,7 +20,7 @@ use crate::store::error;
 const APPLICATION_ID: i64 = 0x676c_6278;
 
 /// What makes a file of version n out of one of version n - 1, from 1. Never edited, only added to.
-const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5];
+const MIGRATIONS: &[&str] = &[VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6];
 
 const VERSION_1: &str = "
 CREATE TABLE meta (
@@ -173,6 +173,18 @@ CREATE TABLE notice (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX notice_by_due ON notice (hook, due);
 CREATE INDEX notice_by_session ON notice (session);
+";
+
+const VERSION_6: &str = "
+-- How far the event lines of a journal are out, for those of which lines may be owed.
+CREATE TABLE line_mark (
+    stream TEXT NOT NULL PRIMARY KEY,
+    next INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- What older versions recorded counts as written: they kept no mark.
+INSERT INTO line_mark (stream, next)
+SELECT id, facts FROM session WHERE status IN ('running', 'suspended', 'awaiting_confirmation');
 ";
 
 /// The versions that a file carries.

@@ -14,7 +14,7 @@ use crate::{
     store::{change::Change, check},
 };
 
-use super::{codec, desk, failure::Failure, notices, once};
+use super::{codec, desk, failure::Failure, marks, notices, once};
 
 /// Bytes that the probe writes: more than a usual append needs.
 const PROBE_BYTES: i64 = 64 * 1024;
@@ -194,6 +194,9 @@ impl Writer {
             statement.execute(params![stream, seq, at, entry.fact.name(), body])?;
         }
         drop(statement);
+        if let Some(place) = write.mark {
+            marks::begin(self, stream, place)?;
+        }
         match write.stream.session() {
             Some(session) => {
                 let change = Change::of(&write.entries);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use glassbox::config::Protocol;
+use glassbox::{config::Protocol, core::fact::SpanContent};
 
 use super::{SMALL, loaded, mistakes};
 
@@ -89,6 +89,56 @@ fn the_standard_variables_fill_what_the_file_leaves_out() {
     assert_eq!((telemetry.service_name.as_str(), telemetry.sample_ratio), ("own", 1.0));
     assert_eq!(telemetry.resource_attributes["team"], "loans");
     assert_eq!(telemetry.resource_attributes["zone"], "a");
+}
+
+#[test]
+fn content_of_spans_is_off_unless_the_file_or_else_the_standard_variable_asks_for_it() {
+    let variable = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT";
+    let content = |text: &str, env: &[(&str, &str)]| loaded(text, env).privacy.span_content;
+    assert_eq!(content(SMALL, &[]), SpanContent::Off);
+    for (word, mode) in [
+        ("true", SpanContent::Full),
+        ("SPAN_ONLY", SpanContent::Full),
+        ("span_and_event", SpanContent::Full),
+        ("EVENT_ONLY", SpanContent::Off),
+        ("NO_CONTENT", SpanContent::Off),
+        ("False", SpanContent::Off),
+        ("", SpanContent::Off),
+    ] {
+        assert_eq!(content(SMALL, &[(variable, word)]), mode, "{word}");
+    }
+    for mode in SpanContent::ALL {
+        let text = format!("{SMALL}privacy: {{span_content: {}}}\n", mode.label());
+        assert_eq!(content(&text, &[(variable, "true")]), mode, "the file wins");
+        assert_eq!(content(&loaded(&text, &[]).effective_yaml(), &[]), mode, "it is shown as it took effect");
+    }
+    assert_eq!(content(SMALL, &[("GLASSBOX__PRIVACY__SPAN_CONTENT", "masked")]), SpanContent::Masked);
+    let wrong = format!("{SMALL}privacy: {{span_content: mask}}\n");
+    assert_eq!(
+        mistakes(&wrong, &[(variable, "true")]),
+        ["glassbox.yaml:7:25: privacy.span_content: must be off, masked or full, not \"mask\"; did you mean \
+             masked?"]
+    );
+    assert_eq!(
+        mistakes(SMALL, &[(variable, "yes")]),
+        ["OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT: privacy.span_content: must be span_only, \
+             span_and_event, true, event_only, no_content or false, not \"yes\""]
+    );
+}
+
+#[test]
+fn content_that_is_shown_is_told_as_a_hint() {
+    let endpoint = "telemetry: {otlp: {endpoint: 'http://127.0.0.1:4318'}}\n";
+    let told = |mode: &str, more: &str| {
+        let config = loaded(&format!("{SMALL}privacy: {{span_content: {mode}}}\n{more}"), &[]);
+        let hints = config.hints();
+        assert_eq!(hints.iter().find(|hint| hint.starts_with("privacy.")), config.shown_content().as_ref());
+        config.shown_content()
+    };
+    assert_eq!(told("off", endpoint), None);
+    assert!(told("masked", endpoint).is_some_and(|hint| hint.contains("masked, by its shape alone")));
+    assert!(told("full", endpoint).is_some_and(|hint| hint.contains("what people say, as it is")));
+    assert!(told("full", "").is_some_and(|hint| hint.contains("shows nothing while no trace is exported")));
 }
 
 #[test]

@@ -1,8 +1,9 @@
-//! Hand-overs and notices of the store that dies: those of the store behind it.
+//! Hand-overs, notices and marks of the store that dies: those of the store behind it.
 
 use glassbox::core::{
-    Timestamp,
+    StreamId, Timestamp,
     handover::{Handling, Handover, HandoverAction, HandoverFilter, HandoverId, Handovers, OperatorWord, Unclaimed},
+    mark::{Mark, Marks},
     notice::{Hook, Notice, Notices},
     port::StoreError,
 };
@@ -42,5 +43,23 @@ impl Notices for DeadlyStore {
 
     fn forget_notices(&self, hook: Hook, before: Timestamp) -> Result<u64, StoreError> {
         self.inner.forget_notices(hook, before)
+    }
+}
+
+impl Marks for DeadlyStore {
+    fn mark(&self, stream: StreamId) -> Result<Option<u64>, StoreError> {
+        self.inner.mark(stream)
+    }
+
+    fn move_marks(&self, marks: &[Mark]) -> Result<(), StoreError> {
+        self.inner.move_marks(marks)
+    }
+
+    fn owing(&self, now: Timestamp, since: Timestamp, before: Timestamp) -> Result<Vec<Mark>, StoreError> {
+        self.inner.owing(now, since, before)
+    }
+
+    fn give_up_marks(&self, since: Timestamp) -> Result<u64, StoreError> {
+        self.inner.give_up_marks(since)
     }
 }
