@@ -24,6 +24,7 @@ mod sessions;
 mod stall;
 mod traceparent;
 mod wait;
+mod why;
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,6 +1,13 @@
-//! Bodies of requests: JSON objects, read strictly.
+//! What requests bring along, read strictly: queries, and bodies that are JSON objects.
 
-use axum::{body::Bytes, extract::rejection::BytesRejection, http::StatusCode};
+use axum::{
+    body::Bytes,
+    extract::{
+        Query,
+        rejection::{BytesRejection, QueryRejection},
+    },
+    http::StatusCode,
+};
 use serde::de::{DeserializeOwned, Error as _, IgnoredAny};
 
 use super::problem::Problem;
@@ -27,4 +34,9 @@ pub(super) fn object<T: DeserializeOwned>(body: &[u8], right: &str) -> Result<T,
         let status = if error.is_data() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::BAD_REQUEST };
         Problem::new(status, format!("{right}: {error}"))
     })
+}
+
+/// The query of a request; a wrong one says which parameter and why.
+pub(super) fn asked<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Problem> {
+    query.map(|Query(query)| query).map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))
 }

@@ -16,6 +16,7 @@ use super::{
     auth::Caller,
     body::{object, whole},
     problem::Problem,
+    why::Why,
 };
 use crate::{
     core::{
@@ -98,7 +99,8 @@ pub(super) async fn hold(api: &Api, caller: &Caller, kind: &str, name: String, a
     let circuit = CircuitKind::of_label(kind).map(|kind| CircuitId { kind, name });
     let switched = circuit.and_then(|circuit| api.runtime.switch_circuit(&circuit, act, Sensitive::from(caller.id())));
     let Some(standing) = switched else {
-        return Err(Problem::new(StatusCode::NOT_FOUND, "there is no such circuit; GET /v1/circuits lists them"));
+        let detail = "there is no such circuit; GET /v1/circuits lists them";
+        return Err(Problem::new(StatusCode::NOT_FOUND, detail).because(Why::NoCircuit));
     };
     api.runtime.system_flushed().await?;
     Ok(standing)
@@ -108,7 +110,8 @@ fn check_right(caller: &Caller) -> Result<(), Problem> {
     if caller.is_operator() {
         return Ok(());
     }
-    Err(Problem::new(StatusCode::FORBIDDEN, "a circuit is switched by someone with the role operator"))
+    let detail = "a circuit is switched by someone with the role operator";
+    Err(Problem::new(StatusCode::FORBIDDEN, detail).because(Why::OnlyOperators))
 }
 
 fn read(body: &[u8]) -> Result<Act, Problem> {

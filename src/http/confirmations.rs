@@ -15,6 +15,7 @@ use super::{
     body::{object, whole},
     problem::Problem,
     sessions::read,
+    why::Why,
 };
 use crate::{
     config::Approvers,
@@ -198,7 +199,8 @@ async fn check_right(api: &Api, caller: &Caller, session: SessionId, call_id: &s
     let sees = caller.may_see(&row.principal);
     let decides = decides(api.options.access.approvers(), caller, &row.principal);
     if !decides && sees {
-        return Err(Problem::new(StatusCode::FORBIDDEN, who_decides(api.options.access.approvers())));
+        let who = who_decides(api.options.access.approvers());
+        return Err(Problem::new(StatusCode::FORBIDDEN, who).because(Why::MayNotDecide));
     }
     if !decides || (!sees && !was_asked(api, session, call_id.to_owned()).await?) {
         return Err(none());
@@ -232,8 +234,8 @@ fn pending(
 }
 
 fn refusal(why: NotDecided) -> Problem {
-    let detail = why.to_string();
-    match why {
+    let (detail, because) = (why.to_string(), Why::of_decision(&why));
+    let problem = match why {
         NotDecided::Unknown(id) => Problem::no_session(&id.to_string()),
         NotDecided::Objection(Objection::NotAsked(_)) => Problem::new(StatusCode::NOT_FOUND, detail),
         NotDecided::Objection(Objection::Decided { decision, .. }) => {
@@ -247,5 +249,6 @@ fn refusal(why: NotDecided) -> Problem {
         }
         NotDecided::Busy(_) => Problem::new(StatusCode::CONFLICT, detail).retry_after(1),
         NotDecided::NotResumed(why) => why.into(),
-    }
+    };
+    problem.because(because)
 }

@@ -15,9 +15,9 @@ use utoipa::{IntoParams, ToSchema};
 use super::{
     Api,
     auth::Caller,
-    body::{object, whole},
+    body::{asked, object, whole},
     problem::Problem,
-    sessions::asked,
+    why::Why,
 };
 use crate::{
     core::{
@@ -149,7 +149,7 @@ fn read(body: &[u8]) -> Result<Asked, Problem> {
 fn bounded(comment: Option<String>) -> Result<Option<Sensitive<String>>, Problem> {
     if comment.as_ref().is_some_and(|comment| comment.chars().count() > LONGEST) {
         let detail = format!("the comment is too long: at most {LONGEST} letters");
-        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail));
+        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail).because(Why::LongComment(LONGEST)));
     }
     Ok(comment.map(Into::into))
 }
@@ -164,17 +164,17 @@ pub(super) fn allow(caller: &Caller) -> Result<(), Problem> {
     if caller.is_operator() {
         return Ok(());
     }
-    Err(Problem::new(StatusCode::FORBIDDEN, "hand-overs are for the role operator"))
+    Err(Problem::new(StatusCode::FORBIDDEN, "hand-overs are for the role operator").because(Why::OnlyOperators))
 }
 
 fn none(id: &str) -> Problem {
     let shown: String = id.chars().take(64).collect();
-    Problem::new(StatusCode::NOT_FOUND, format!("there is no hand-over {shown:?}"))
+    Problem::new(StatusCode::NOT_FOUND, format!("there is no hand-over {shown:?}")).because(Why::NoHandover)
 }
 
 fn refusal(why: NotHandled) -> Problem {
-    let detail = why.to_string();
-    match why {
+    let (detail, because) = (why.to_string(), Why::of_handover(&why));
+    let problem = match why {
         NotHandled::Unknown(id) => none(&id.to_string()),
         NotHandled::Objection(HandoverObjection::Claimed { .. }) => {
             Problem::new(StatusCode::CONFLICT, detail).with("handover_status", HandoverStatus::Claimed.label())
@@ -183,7 +183,8 @@ fn refusal(why: NotHandled) -> Problem {
             Problem::new(StatusCode::CONFLICT, detail).with("handover_status", HandoverStatus::Closed.label())
         }
         NotHandled::Store(error) => error.into(),
-    }
+    };
+    problem.because(because)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
+use super::why::Why;
 use crate::{
     core::port::StoreError,
     runtime::{NotResumed, Refused},
@@ -23,8 +24,8 @@ pub(super) struct Problem {
     detail: String,
     more: Map<String, Value>,
     retry_after: Option<u32>,
-    /// Why no session was begun, where it is that.
-    refused: Option<Box<Refused>>,
+    /// Why, for pages that say it in other words.
+    why: Option<Box<Why>>,
 }
 
 /// What an error looks like (RFC 9457). Some have further members, such as `declared`, the names
@@ -50,7 +51,7 @@ pub(super) struct Members {
 
 impl Problem {
     pub(super) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
-        Self { status, detail: detail.into(), more: Map::new(), retry_after: None, refused: None }
+        Self { status, detail: detail.into(), more: Map::new(), retry_after: None, why: None }
     }
 
     /// One of the errors that the framework answers as well, in the same words.
@@ -64,6 +65,11 @@ impl Problem {
         self
     }
 
+    /// Says why in a form that pages have their own words for.
+    pub(super) fn because(self, why: impl Into<Option<Why>>) -> Self {
+        Self { why: why.into().map(Box::new), ..self }
+    }
+
     /// Says when to come back.
     pub(super) fn retry_after(mut self, seconds: u32) -> Self {
         self.retry_after = Some(seconds);
@@ -73,7 +79,7 @@ impl Problem {
     /// A session that is not there, or not the caller's: both look the same.
     pub(super) fn no_session(id: &str) -> Self {
         let shown: String = id.chars().take(64).collect();
-        Self::new(StatusCode::NOT_FOUND, format!("there is no session {shown:?}"))
+        Self::new(StatusCode::NOT_FOUND, format!("there is no session {shown:?}")).because(Why::NoSession)
     }
 }
 
@@ -84,7 +90,7 @@ pub(super) struct Phrase(pub(super) String);
 impl From<Refused> for Problem {
     fn from(refused: Refused) -> Self {
         let detail = refused.to_string();
-        let cause = Some(Box::new(refused.clone()));
+        let why = Why::NotBegun(refused.clone());
         let problem = match refused {
             Refused::EmptyTask | Refused::KeyReused => Self::new(StatusCode::UNPROCESSABLE_ENTITY, detail),
             Refused::UnknownAgent { declared, .. } | Refused::UnknownTaskType { declared, .. } => {
@@ -108,14 +114,14 @@ impl From<Refused> for Problem {
                 .retry_after(30),
             Refused::Journal(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, detail).retry_after(5),
         };
-        Self { refused: cause, ..problem }
+        problem.because(why)
     }
 }
 
 impl From<NotResumed> for Problem {
     fn from(why: NotResumed) -> Self {
-        let detail = why.to_string();
-        match why {
+        let (detail, because) = (why.to_string(), Why::of_resume(&why));
+        let problem = match why {
             NotResumed::Unknown(id) => Self::no_session(&id.to_string()),
             NotResumed::Held { .. } => Self::new(StatusCode::CONFLICT, detail).retry_after(1),
             NotResumed::Runs(_)
@@ -125,13 +131,16 @@ impl From<NotResumed> for Problem {
             | NotResumed::Prompt { .. } => Self::new(StatusCode::CONFLICT, detail),
             NotResumed::Refused(refused) => refused.into(),
             NotResumed::Store(error) => error.into(),
-        }
+        };
+        problem.because(because)
     }
 }
 
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, format!("the journal cannot be read: {error}")).retry_after(5)
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, format!("the journal cannot be read: {error}"))
+            .retry_after(5)
+            .because(Why::Journal)
     }
 }
 
@@ -148,8 +157,8 @@ impl IntoResponse for Problem {
         let headers = [(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON))];
         let mut response = (self.status, headers, body.to_string()).into_response();
         response.extensions_mut().insert(phrase);
-        if let Some(refused) = self.refused {
-            response.extensions_mut().insert(*refused);
+        if let Some(why) = self.why {
+            response.extensions_mut().insert(*why);
         }
         if let Some(seconds) = self.retry_after {
             response.headers_mut().insert(header::RETRY_AFTER, seconds.into());

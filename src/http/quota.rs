@@ -7,7 +7,7 @@ use axum::{
     response::Response,
 };
 
-use super::Api;
+use super::{Api, why::Why};
 use crate::runtime::{Quota, Refused};
 
 /// What the limits are.
@@ -23,7 +23,7 @@ pub(super) async fn tell(api: &Api, principal: &str, mut answer: Response) -> Re
     }
     // The answer is worth more than what is left: where that cannot be read, it is not told.
     let hour = match answer.extensions().get() {
-        Some(Refused::TooManySessions { hour, .. }) => Some(*hour),
+        Some(Why::NotBegun(Refused::TooManySessions { hour, .. })) => Some(*hour),
         _ => answer.extensions().get().copied(),
     };
     let quotas = api.runtime.quotas(principal, hour).await.unwrap_or_default();

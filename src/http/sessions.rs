@@ -17,10 +17,11 @@ use utoipa::{IntoParams, ToSchema};
 use super::{
     Api,
     auth::Caller,
-    body::{object, whole},
+    body::{asked, object, whole},
     feed, idempotency,
     problem::Problem,
     quota, traceparent, wait,
+    why::Why,
 };
 use crate::{
     core::{
@@ -43,7 +44,7 @@ struct Create {
     /// One of the declared agents; the only one, if left out.
     #[serde(default)]
     agent: Option<String>,
-    /// One of the agent's kinds of task; its first, if left out.
+    /// One of the agent's kinds of task; its default, as `GET /v1/agents` tells it, if left out.
     #[serde(default)]
     task_type: Option<String>,
     /// The conversation that it continues.
@@ -75,6 +76,8 @@ pub(super) struct Filter {
     principal: Option<String>,
     /// Only sessions of this agent.
     agent: Option<String>,
+    /// Only sessions of this kind of task.
+    task_type: Option<String>,
     /// Only sessions of this conversation.
     conversation_id: Option<String>,
     /// Only sessions that stand so.
@@ -252,6 +255,7 @@ pub(super) async fn list(
         principal: whose(&caller, query.principal)?,
         conversation: query.conversation_id,
         agent: query.agent,
+        task_type: query.task_type,
         status: query.status,
         before: query.before,
         limit: query.limit.unwrap_or_default(),
@@ -270,7 +274,10 @@ pub(super) fn whose(caller: &Caller, asked: Option<String>) -> Result<Option<Str
         None if caller.is_operator() => Ok(None),
         None => Ok(Some(caller.id().to_owned())),
         Some(principal) if caller.may_see(&principal) => Ok(Some(principal)),
-        Some(_) => Err(Problem::new(StatusCode::FORBIDDEN, "sessions of others are listed for the role operator")),
+        Some(_) => {
+            let detail = "sessions of others are listed for the role operator";
+            Err(Problem::new(StatusCode::FORBIDDEN, detail).because(Why::OthersSessions))
+        }
     }
 }
 
@@ -387,9 +394,4 @@ pub(super) async fn read<T: Send + 'static>(
         Ok(result) => Ok(result?),
         Err(_) => Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "reading the journal panicked")),
     }
-}
-
-/// The query of a request; a wrong one says which parameter and why.
-pub(super) fn asked<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Problem> {
-    query.map(|Query(query)| query).map_err(|rejection| Problem::new(StatusCode::BAD_REQUEST, rejection.body_text()))
 }

@@ -26,6 +26,9 @@ use crate::{config::Config, runtime::spawn};
 const START: Duration = Duration::from_secs(60);
 /// What a stop may take: its grace period and a little.
 const STOP: Duration = Duration::from_secs(40);
+/// Places that the system's allocator takes memory from, as in the image that `deploy/` builds: with
+/// one for each thread, as it would, memory creeps up until each has been full once.
+const ARENAS: &str = "2";
 /// Its last words, for an error.
 const WORDS: usize = 5;
 const SIGTERM: i32 = 15;
@@ -86,6 +89,7 @@ impl OwnServer {
             command
                 .args(["serve", "--listen", "127.0.0.1:0"])
                 .envs(variables(&start, &folder.path))
+                .env("MALLOC_ARENA_MAX", ARENAS)
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
                 .stderr(Stdio::piped());

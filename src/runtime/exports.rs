@@ -10,7 +10,7 @@ use crate::{
 
 /// How far back a start looks for sessions whose spans did not arrive.
 const AGE: Duration = Duration::from_secs(24 * 3600);
-/// Room in the lane that live spans keep to themselves.
+/// Room in the lane that live spans keep to themselves, at the most.
 const RESERVE: usize = 1024;
 /// How long to wait for room.
 const PACE: Duration = Duration::from_millis(200);
@@ -53,8 +53,10 @@ impl Runtime {
                 return;
             }
         };
+        // A short queue has less than that in all.
+        let reserve = RESERVE.min(pipeline.capacity() / 2);
         for session in missing {
-            while pipeline.room() < RESERVE {
+            while pipeline.room() < reserve {
                 tokio::time::sleep(PACE).await;
             }
             self.send_session(pipeline, session).await;

@@ -61,8 +61,7 @@ pub struct Quota {
 /// How much of its hour a principal had used when its session was begun, or refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hour {
-    /// `rate_limits.sessions_per_user_per_hour`.
-    pub(super) limit: u32,
+    limit: u32,
     used: u32,
     /// When the first of those began that count.
     oldest: Option<Timestamp>,
@@ -90,6 +89,11 @@ impl Hour {
     fn of(limit: u32, starts: &[Timestamp]) -> Self {
         let used = u32::try_from(starts.len()).unwrap_or(u32::MAX);
         Self { limit, used, oldest: starts.last().copied() }
+    }
+
+    /// `rate_limits.sessions_per_user_per_hour`.
+    pub const fn limit(self) -> u32 {
+        self.limit
     }
 
     const fn is_over(self) -> bool {

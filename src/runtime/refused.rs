@@ -39,7 +39,7 @@ pub enum Refused {
         limit: usize,
     },
     /// The principal has begun as many sessions in the last hour as it may.
-    #[error("{} sessions were begun in the last hour, which is the most allowed; the next one in {} s", .hour.limit, .wait.as_secs() + 1)]
+    #[error("{} sessions were begun in the last hour, which is the most allowed; the next one in {} s", .hour.limit(), .wait.as_secs() + 1)]
     TooManySessions {
         /// The hour that is used up.
         hour: Hour,

@@ -122,7 +122,7 @@ impl Lines {
         let Some(stream) = entries.first().map(|entry| entry.stream) else { return false };
         // Held until the last line, so that nobody takes the session up in between.
         let _sessions = self.inner.sessions();
-        if self.inner.marks.is_open(stream) {
+        if self.inner.marks.is_busy(stream) {
             return false;
         }
         self.inner.write_past(&mut Memory::new(), stream, entries, mark);

@@ -283,6 +283,11 @@ impl Pipeline {
         self.lane.room()
     }
 
+    /// Room for spans where none waits.
+    pub fn capacity(&self) -> usize {
+        self.lane.capacity()
+    }
+
     /// The layer that makes spans of `tracing` children of the context that they are opened in.
     pub fn layer<S>(&self) -> impl Layer<S> + Send + Sync + use<S>
     where

@@ -220,6 +220,7 @@ impl port::Store for Store {
             filter.principal.as_ref().is_none_or(|principal| *principal == row.principal)
                 && filter.conversation.as_ref().is_none_or(|id| row.conversation.as_ref() == Some(id))
                 && filter.agent.as_ref().is_none_or(|agent| *agent == row.agent)
+                && filter.task_type.as_ref().is_none_or(|kind| *kind == row.task_type)
                 && filter.status.is_none_or(|status| status == row.status)
                 && before.is_none_or(|before| age(row) < before)
         };

@@ -5,6 +5,7 @@
 
 mod browser;
 mod handovers;
+mod refusals;
 mod roles;
 mod visit;
 
@@ -272,7 +273,10 @@ fn lists_are_filtered_and_paged() {
     let visit = Visit::new(&server);
     let rows = |path: &str| visit.get(path).body.matches("<a class=\"id\"").count();
     assert_page(&visit.get("/console"), 200, &["No sessions here yet."]);
-    let body = |number: usize| json!({"task": "hi", "conversation_id": format!("c {}", number % 2)}).to_string();
+    let body = |number: usize| {
+        let kind = if number < 2 { "card" } else { "other" };
+        json!({"task": "hi", "task_type": kind, "conversation_id": format!("c {}", number % 2)}).to_string()
+    };
     for number in 0..51 {
         assert_eq!(server.post("/v1/sessions?wait=15s", &body(number)).status, 200);
     }
@@ -282,6 +286,8 @@ fn lists_are_filtered_and_paged() {
     assert_eq!(rows(&format!("/console?{}", first.body[at..].split('"').next().unwrap())), 1);
     assert_eq!(rows("/console?conversation=c+1"), 25);
     assert_eq!((rows("/console?status=done&agent=bank&principal=C-001"), rows("/console?status=error")), (50, 0));
+    assert_eq!((rows("/console?task_type=card&agent=bank"), rows("/console?task_type=spending")), (2, 0));
+    assert_page(&visit.get("/console?task_type=card"), 200, &["<option selected>card</option>"]);
     assert!(first.body.contains("href=\"/console?conversation=c%200\""), "{}", first.body);
 }
 

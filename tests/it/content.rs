@@ -277,8 +277,9 @@ fn config(collector: &Collector) -> Config {
         headers: BTreeMap::new(),
         timeout: Duration::from_secs(5),
         gzip: false,
-        queue_size: 2048,
-        batch_size: 512,
+        // Shorter than what live spans keep to themselves of a long one.
+        queue_size: 512,
+        batch_size: 128,
     });
     config
 }

@@ -57,7 +57,7 @@ const ABORT: i32 = 6;
 #[derive(Serialize, Deserialize, Clone, Debug)]
 struct Plan {
     folder: PathBuf,
-    /// Which life it is; each begins an hour after the one before, when its leases are over.
+    /// Which life it is; each begins a minute after the one before, when its leases are over.
     life: u32,
     /// The configuration, in the folder of the test's data.
     config: String,
@@ -312,7 +312,7 @@ async fn live(plan: &Plan) {
         .with_tool(["crash"], effect_tool("note", Effect::Idempotent, plan))
         .with_tool(["crash"], effect_tool("pay", Effect::Unsafe, plan))
         .with_tool(["crash"], effect_tool("ship", Effect::Unsafe, plan));
-    let clock = Arc::new(LaterClock(Duration::from_secs(3600) * plan.life));
+    let clock = Arc::new(LaterClock(Duration::from_secs(60) * plan.life));
     setup.clock = clock.clone();
     let runtime = Runtime::start(&config, setup).expect("a runtime");
     let orphans = runtime.orphans().await.expect("a list");

@@ -14,6 +14,7 @@ use glassbox::{
     config::Events,
     core::{
         Clock, Entry, SessionId, Store, StreamId, Timestamp, circuit::CircuitId, mark::Marks as _, port::SessionFilter,
+        spec::Confirm,
     },
     model::Scripted,
     policy::Act,
@@ -28,10 +29,11 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Every fact of these sessions that has a line. A step calls the tool and the next one answers.
-const TOLD: [&str; 6] = [
+const TOLD: [&str; 7] = [
     "session_started",
     "model_call_finished",
     "tool_call_finished",
+    "confirmation_requested",
     "session_suspended",
     "session_resumed",
     "session_finished",
@@ -54,12 +56,18 @@ struct World {
     go: Arc<Notify>,
     /// Told when the tool was called.
     called: Arc<Notify>,
+    confirm: Confirm,
 }
 
 impl World {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        Self { folder, store: Arc::default(), go: Arc::default(), called: Arc::default() }
+        Self { folder, store: Arc::default(), go: Arc::default(), called: Arc::default(), confirm: Confirm::Never }
+    }
+
+    /// One whose tool a person must agree to.
+    fn with_confirmations() -> Self {
+        Self { confirm: Confirm::Suspend, ..Self::new() }
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -85,7 +93,7 @@ impl World {
 
     fn tool(&self) -> impl glassbox::Tool + use<> {
         let schema = json!({"type": "object", "properties": {}, "additionalProperties": false});
-        let spec = ToolSpec::new("wait", "Waits for a word.", schema).effect(Effect::Read);
+        let spec = ToolSpec::new("wait", "Waits for a word.", schema).effect(Effect::Read).confirm(self.confirm);
         let (go, called) = (self.go.clone(), self.called.clone());
         FnTool::new(spec, move |_, _| {
             let (go, called) = (go.clone(), called.clone());
@@ -97,9 +105,14 @@ impl World {
         })
     }
 
-    async fn begin(&self, runtime: &Runtime) -> SessionHandle {
+    async fn open(&self, runtime: &Runtime) -> SessionHandle {
         let task = Task::new("go", Config::embedded().auth.default_principal);
-        let handle = runtime.open(task).await.expect("begun");
+        runtime.open(task).await.expect("begun")
+    }
+
+    /// A session in the middle of its tool.
+    async fn begin(&self, runtime: &Runtime) -> SessionHandle {
+        let handle = self.open(runtime).await;
         self.called.notified().await;
         handle
     }
@@ -282,5 +295,21 @@ async fn what_a_process_owes_of_its_own_is_written_by_the_next() {
         *processes.entry(line["process_id"].to_string()).or_default() += 1;
     }
     assert_eq!(processes.len(), 2, "each under its own name");
+    assert_eq!(world.owed(), 0);
+}
+
+#[tokio::test]
+async fn nobody_need_decide_for_the_lines_of_a_session_that_waits() {
+    let world = World::with_confirmations();
+    let first = world.process(Some(Path::new("/dev/full")));
+    let ended = world.open(&first).await.ended().await.expect("durable");
+    assert!(matches!(ended, Ended::AwaitingConfirmation(_)), "{ended:?}");
+    stop(&first).await;
+    let file = world.file("b");
+    let second = world.process(Some(&file));
+    assert_eq!(write_owed(&second).await, 1);
+    stop(&second).await;
+    assert_eq!(places(&file), world.wanted());
+    assert!(lines(&file).iter().any(|line| line["event"] == "confirmation_requested"));
     assert_eq!(world.owed(), 0);
 }

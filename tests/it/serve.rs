@@ -106,7 +106,8 @@ fn a_session_is_begun_waited_for_listed_and_read() {
 fn lists_are_filtered_and_paged() {
     let home = home();
     let server = home.serve();
-    let done: Vec<String> = (0..3).map(|_| id(&server.post("/v1/sessions?wait=15s", &task("hi", json!({}))))).collect();
+    let body = |number: u32| task("hi", json!({"task_type": if number == 1 { "spending" } else { "other" }}));
+    let done: Vec<String> = (0..3).map(|number| id(&server.post("/v1/sessions?wait=15s", &body(number)))).collect();
     let slow = id(&server.post("/v1/sessions", &json!({"agent": "slow", "task": "for ever"}).to_string()));
     let list = |query: &str| -> Vec<String> {
         let answer = server.get(&format!("/v1/sessions{query}"));
@@ -119,6 +120,9 @@ fn lists_are_filtered_and_paged() {
     assert_eq!(list(""), newest_first);
     assert_eq!(list("?agent=bank"), newest_first[1..]);
     assert_eq!(list("?status=running"), newest_first[..1]);
+    assert_eq!(list("?task_type=spending"), newest_first[2..3]);
+    assert_eq!(list("?task_type=other&agent=bank"), [done[2].clone(), done[0].clone()]);
+    assert_eq!(list("?task_type=card"), [] as [String; 0]);
     assert_eq!(list("?status=done&agent=slow"), [] as [String; 0]);
     assert_eq!(list("?limit=2"), newest_first[..2]);
     assert_eq!(list(&format!("?limit=2&before={}", newest_first[1])), newest_first[2..]);

@@ -269,12 +269,18 @@ fn the_status_follows_the_facts(store: &dyn Kept) {
 }
 
 /// Sessions 1 to 6: 1 began first, 2, 3 and 4 at one time, then 5, then 6. Even ones are C-002's,
-/// the fourth and later ones of the agent `clerk`, 2 and 5 suspended.
+/// the fourth and later ones of the agent `clerk`, 5 and 6 of the kind `cards`, 2 and 5 suspended.
 fn six_sessions(store: &dyn Kept) {
     for (number, started) in [(3, 20), (1, 10), (6, 40), (4, 20), (2, 20), (5, 30)] {
         let id = session(number);
         let principal = if number % 2 == 0 { "C-002" } else { "C-001" };
-        let mut facts = vec![facts::session_started(id, principal, if number < 4 { "bank" } else { "clerk" })];
+        let mut begun = facts::session_started(id, principal, if number < 4 { "bank" } else { "clerk" });
+        if let Fact::SessionStarted(started) = &mut begun
+            && number > 4
+        {
+            started.task_type = "cards".to_owned();
+        }
+        let mut facts = vec![begun];
         if number == 2 || number == 5 {
             facts.push(suspended());
         }
@@ -309,6 +315,10 @@ fn filters_narrow_the_list(store: &dyn Kept) {
     );
     assert_eq!(ids(store, &SessionFilter { agent: agent.clone(), ..all() }), [session(6), session(5), session(4)]);
     assert_eq!(ids(store, &SessionFilter { status, ..all() }), [session(5), session(2)]);
+    let kind = |kind: &str| ids(store, &SessionFilter { task_type: Some(kind.to_owned()), ..all() });
+    assert_eq!(kind("question"), [session(4), session(3), session(2), session(1)]);
+    assert_eq!(kind("cards"), [session(6), session(5)]);
+    assert_eq!(kind("card"), []);
     assert_eq!(
         ids(store, &SessionFilter { principal: principal.clone(), agent: agent.clone(), ..all() }),
         [session(6), session(4)]

@@ -75,6 +75,8 @@ pub struct SessionFilter {
     pub conversation: Option<String>,
     /// Only of this agent.
     pub agent: Option<String>,
+    /// Only of this kind of task.
+    pub task_type: Option<String>,
     /// Only with this status.
     pub status: Option<SessionStatus>,
     /// Only those that began before this session, for the next page.

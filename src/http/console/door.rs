@@ -25,6 +25,7 @@ use crate::{
         auth::{Access, Caller},
         origin,
         problem::Problem,
+        why::Why,
     },
     runtime::Runtime,
 };
@@ -98,7 +99,7 @@ impl Door {
         }
         if request.changes() && !from_here(request.headers) {
             let detail = "only pages of this console may send forms to it";
-            return Err(Problem::new(StatusCode::FORBIDDEN, detail).into_response());
+            return Err(Problem::new(StatusCode::FORBIDDEN, detail).because(Why::StalePage).into_response());
         }
         if !request.changes() && visitor.is_new && is_from_elsewhere(request.headers) {
             // The cookie was kept back because another site's page led here; a page of ours gets it.
@@ -112,7 +113,8 @@ impl Door {
             return Ok(());
         }
         if request.changes() {
-            return Err(Problem::new(StatusCode::UNAUTHORIZED, "this needs a sign-in").into_response());
+            let problem = Problem::new(StatusCode::UNAUTHORIZED, "this needs a sign-in");
+            return Err(problem.because(Why::NotSignedIn).into_response());
         }
         Err(Redirect::to(&sign_in::address(&visitor.here)).into_response())
     }

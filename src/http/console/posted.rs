@@ -9,7 +9,7 @@ use axum::{
 use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{Room, visitor::Visitor};
-use crate::http::problem::Problem;
+use crate::http::{problem::Problem, why::Why};
 
 /// What a form holds, once it is known to come from a page that this visit was shown.
 pub(super) struct Posted<T>(pub(super) T);
@@ -33,7 +33,7 @@ impl<T: DeserializeOwned> FromRequest<Room> for Posted<T> {
             return Ok(Self(carried.form));
         }
         let detail = "the page is out of date, or the form is not from this console: load the page again";
-        Err(Problem::new(StatusCode::FORBIDDEN, detail).into_response())
+        Err(Problem::new(StatusCode::FORBIDDEN, detail).because(Why::StalePage).into_response())
     }
 }
 

@@ -1,5 +1,7 @@
 //! The list of sessions with its filters, and the form that begins one.
 
+use std::collections::BTreeSet;
+
 use askama::Template;
 use axum::{
     extract::{Query, State},
@@ -39,6 +41,8 @@ struct Sessions {
     asked: Asked,
     statuses: Vec<(&'static str, &'static str)>,
     agents: Vec<Choice>,
+    /// Of all agents, each once.
+    task_types: BTreeSet<String>,
     is_operator: bool,
     rows: Vec<Row>,
     /// The next page, where there is one.
@@ -73,6 +77,8 @@ pub(super) struct Asked {
     #[serde(default)]
     agent: String,
     #[serde(default)]
+    task_type: String,
+    #[serde(default)]
     conversation: String,
     #[serde(default)]
     principal: String,
@@ -104,9 +110,10 @@ pub(super) async fn list(
     let rows = sessions.into_iter().take(PAGE).map(|row| Row::of(&f, row)).collect();
     let choice =
         |agent: &crate::session::Agent| Choice { name: agent.name.clone(), task_types: agent.task_types.clone() };
-    let agents = api.runtime.agents().values().map(|agent| choice(agent)).collect();
+    let agents: Vec<_> = api.runtime.agents().values().map(|agent| choice(agent)).collect();
+    let task_types = agents.iter().flat_map(|agent| agent.task_types.iter().cloned()).collect();
     let statuses = SessionStatus::ALL.iter().map(|status| (status.label(), look::status(t, *status).word)).collect();
-    Ok(page(&Sessions { f, asked, statuses, agents, is_operator: caller.is_operator(), rows, older }))
+    Ok(page(&Sessions { f, asked, statuses, agents, task_types, is_operator: caller.is_operator(), rows, older }))
 }
 
 pub(super) async fn begin(
@@ -139,6 +146,7 @@ fn filter(caller: &Caller, asked: &Asked) -> Result<SessionFilter, Problem> {
         principal: whose(caller, given(&asked.principal))?,
         conversation: given(&asked.conversation),
         agent: given(&asked.agent),
+        task_type: given(&asked.task_type),
         status: status.transpose()?,
         before: before.transpose()?,
         // One more than is shown says whether there is a further page.
@@ -149,7 +157,8 @@ fn filter(caller: &Caller, asked: &Asked) -> Result<SessionFilter, Problem> {
 impl Asked {
     /// Whether anything is asked for besides a place.
     fn is_narrow(&self) -> bool {
-        [&self.status, &self.agent, &self.conversation, &self.principal].iter().any(|field| !field.is_empty())
+        let fields = [&self.status, &self.agent, &self.task_type, &self.conversation, &self.principal];
+        fields.iter().any(|field| !field.is_empty())
     }
 
     /// This list from another place on.
@@ -157,6 +166,7 @@ impl Asked {
         let pairs = [
             ("status", self.status.as_str()),
             ("agent", &self.agent),
+            ("task_type", &self.task_type),
             ("conversation", &self.conversation),
             ("principal", &self.principal),
             ("before", before),

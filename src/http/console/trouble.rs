@@ -10,8 +10,9 @@ use super::{
     frame::{Frame, Place},
     page, text,
     visitor::Visitor,
+    words::said,
 };
-use crate::http::problem::Phrase;
+use crate::http::{problem::Phrase, why::Why};
 
 #[derive(Template)]
 #[template(path = "trouble.html")]
@@ -19,8 +20,10 @@ struct Trouble {
     f: Frame,
     status: u16,
     title: &'static str,
-    /// In the words of the API.
+    /// In the words of the pages, or of the API where they have none.
     detail: String,
+    /// The language of that.
+    spoken: &'static str,
 }
 
 /// For a browser that another site's page led here: it asks again, as from a page of ours.
@@ -39,12 +42,16 @@ pub(super) fn dress(visitor: &Visitor, response: Response) -> Response {
     if is_page || !(status.is_client_error() || status.is_server_error()) {
         return response;
     }
-    let detail = response.extensions().get::<Phrase>().map(|Phrase(detail)| text::block(detail));
+    let own = response.extensions().get::<Why>().and_then(|why| said(visitor.language, why));
+    let f = visitor.frame(Place::Elsewhere);
+    let spoken = if own.is_some() { f.lang } else { "en" };
+    let detail = own.or_else(|| response.extensions().get().map(|Phrase(detail)| detail.clone()));
     let trouble = Trouble {
-        f: visitor.frame(Place::Elsewhere),
+        f,
         status: status.as_u16(),
         title: title(visitor, status),
-        detail: detail.unwrap_or_default(),
+        detail: detail.map(|detail| text::block(&detail)).unwrap_or_default(),
+        spoken,
     };
     let (mut parts, _) = response.into_parts();
     let (new, body) = page(&trouble).into_parts();

@@ -3,8 +3,10 @@
 //! Words of the API (statuses aside), names and texts of sessions are not translated.
 
 mod en;
+mod refusals;
 mod ru;
 
+pub(super) use self::refusals::said;
 use crate::core::fact::Language;
 
 /// The words of one language, each named by what it says in English.

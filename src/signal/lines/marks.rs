@@ -60,9 +60,9 @@ impl Marks {
         reached.out
     }
 
-    /// Whether lines of this stream come from here anyway.
-    pub(super) fn is_open(&self, stream: StreamId) -> bool {
-        self.book().get(&stream).is_some_and(|reached| reached.open)
+    /// Whether lines of this stream come from here anyway, or are on their way.
+    pub(super) fn is_busy(&self, stream: StreamId) -> bool {
+        self.book().get(&stream).is_some_and(|reached| reached.open || reached.waiting > 0)
     }
 
     /// A line of this fact is handed on. Nothing where nobody knows what was before it.
@@ -226,8 +226,10 @@ mod tests {
         let strides = hand_on(&marks, SESSION, &[0]);
         marks.close(SESSION);
         assert_eq!(unsaved(&marks), [0; 0]);
+        assert!(marks.is_busy(SESSION), "a line is on its way");
         marks.out(strides.into_iter());
         marks.saved(&marks.unsaved());
+        assert!(!marks.is_busy(SESSION));
         assert_eq!(marks.book().len(), 1);
         assert_eq!(unsaved(&marks), [0; 0]);
         assert_eq!(marks.book().len(), 0);

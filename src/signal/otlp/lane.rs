@@ -82,11 +82,16 @@ impl Lane {
     /// Spans of some size that would be taken now.
     pub(super) fn room(&self) -> usize {
         let state = self.lock();
-        if state.closed {
-            return 0;
-        }
-        let spans = self.max_spans.saturating_sub(state.queue.len());
-        spans.min(self.max_bytes.saturating_sub(state.bytes) / SOME_SPAN)
+        if state.closed { 0 } else { self.room_beside(state.queue.len(), state.bytes) }
+    }
+
+    /// Spans of some size that would be taken if none waited.
+    pub(super) fn capacity(&self) -> usize {
+        self.room_beside(0, 0)
+    }
+
+    fn room_beside(&self, spans: usize, bytes: usize) -> usize {
+        self.max_spans.saturating_sub(spans).min(self.max_bytes.saturating_sub(bytes) / SOME_SPAN)
     }
 
     /// Waits for the next batch; none when the lane is closed and empty. For one thread only.
@@ -288,7 +293,7 @@ pub(super) mod tests {
         };
         let taken: Vec<_> = (0..3).map(|_| lane.offer(heavy())).collect();
         assert_eq!(taken, [true, true, false]);
-        assert_eq!((lane.room(), lane.counts().dropped), (4, 1));
+        assert_eq!((lane.room(), lane.capacity(), lane.counts().dropped), (4, 24, 1));
     }
 
     #[test]

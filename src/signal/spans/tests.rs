@@ -1,5 +1,8 @@
 //! Tests of `signal::spans`: hand-made cases, each with its right value.
 
+mod calls;
+mod roots;
+
 use opentelemetry::{SpanId as OtelSpanId, Value, trace::SpanKind};
 use serde_json::{Map, json};
 
@@ -246,38 +249,6 @@ fn a_session_gives_its_root_and_its_calls_right_under_it() {
 }
 
 #[test]
-fn a_model_call_shows_its_tokens_and_each_attempt() {
-    let spans = fold(whole_session());
-    let (chat, root) = (&spans[0], &spans[2]);
-    assert_eq!(text(&chat.attributes, "gen_ai.response.model").as_deref(), Some("claude-x-2"));
-    assert_eq!(int(&chat.attributes, "gen_ai.usage.input_tokens"), Some(100));
-    assert_eq!(int(&chat.attributes, "gen_ai.usage.output_tokens"), Some(20));
-    assert_eq!(int(&chat.attributes, "gen_ai.usage.cache_read.input_tokens"), Some(60));
-    // 40 plain tokens at 1, 60 cached at 0.1 and 20 at 2 millionths of a dollar; the root has a name of its own.
-    assert_eq!(get(&chat.attributes, "glassbox.cost_usd"), Some(&Value::F64(0.000086)));
-    assert_eq!(get(&root.attributes, "glassbox.cost_usd"), None);
-    assert_eq!(get(&root.attributes, "glassbox.session.cost_usd"), Some(&Value::F64(0.000086)));
-    assert_eq!(text(&chat.attributes, "glassbox.counted_by").as_deref(), Some("estimate"));
-    assert_eq!(int(&chat.attributes, "glassbox.step"), Some(2));
-    assert_eq!(int(&chat.attributes, "glassbox.retries"), Some(1));
-    assert_eq!(text(&chat.attributes, "gen_ai.conversation.id").as_deref(), Some("conv-7"));
-    let attempts: Vec<_> = chat
-        .events
-        .iter()
-        .map(|event| {
-            let outcome = text(&event.attributes, "glassbox.attempt.outcome").expect("an outcome");
-            (int(&event.attributes, "glassbox.attempt.number"), outcome, event.timestamp)
-        })
-        .collect();
-    assert_eq!(attempts, [(Some(1), "overloaded".into(), seconds(103)), (Some(2), "ok".into(), seconds(105))]);
-    assert_eq!(text(&chat.events[1].attributes, "glassbox.attempt.model").as_deref(), Some("spare"));
-    assert_eq!(int(&root.attributes, "gen_ai.usage.input_tokens"), None);
-    assert_eq!(int(&root.attributes, "glassbox.session.input_tokens"), Some(300));
-    assert_eq!(text(&root.attributes, "glassbox.prompt.version").as_deref(), Some("3"));
-    assert_eq!(text(&root.attributes, "glassbox.status").as_deref(), Some("done"));
-}
-
-#[test]
 fn the_same_journal_gives_the_same_spans() {
     assert_eq!(fold(whole_session()), fold(whole_session()));
 }
@@ -286,117 +257,6 @@ fn the_same_journal_gives_the_same_spans() {
 fn no_text_of_people_enters_a_span() {
     let text = format!("{:?}", fold(whole_session()));
     assert!(!text.contains("secret") && !text.contains("C-001"), "{text}");
-}
-
-#[test]
-fn only_faults_and_error_outcomes_are_errors() {
-    let tool = |outcome| {
-        fold([started(trace()), tool_started(span_id(3), "lookup", true), tool_finished(span_id(3), outcome, 0)])
-    };
-    for (outcome, error) in [
-        (ToolOutcome::Ok, None),
-        (ToolOutcome::Cancelled, None),
-        (ToolOutcome::Failed, Some("failed")),
-        (ToolOutcome::InvalidArguments, Some("invalid_arguments")),
-        (ToolOutcome::Lost, Some("lost")),
-    ] {
-        let span = tool(outcome).remove(0);
-        assert_eq!(text(&span.attributes, "error.type").as_deref(), error);
-        assert_eq!(span.status, error.map_or(Status::Unset, Status::error));
-    }
-    let chat = |outcome| {
-        fold([started(trace()), model_started(span_id(2)), model_finished(span_id(2), outcome, Usage::default())])
-    };
-    for (outcome, error) in [
-        (ModelOutcome::Cancelled, None),
-        (ModelOutcome::Lost, Some("lost")),
-        (ModelOutcome::Fault(FaultKind::Auth), Some("auth")),
-    ] {
-        let span = chat(outcome).remove(0);
-        assert_eq!(text(&span.attributes, "error.type").as_deref(), error);
-        assert_eq!(span.status, error.map_or(Status::Unset, Status::error));
-        assert_eq!(int(&span.attributes, "gen_ai.usage.input_tokens"), None, "nothing was counted");
-    }
-}
-
-#[test]
-fn a_root_is_an_error_only_where_its_session_is() {
-    let root = |status, reason| fold([started(trace()), finished(status, reason)]).remove(0);
-    let failed = root(SessionStatus::Error, Some(EndReason::ModelAuth));
-    assert_eq!(failed.status, Status::error("model_auth"));
-    assert_eq!(text(&failed.attributes, "error.type").as_deref(), Some("model_auth"));
-    let spent = root(SessionStatus::BudgetExceeded, Some(EndReason::Deadline));
-    assert_eq!(spent.status, Status::Unset);
-    assert_eq!(text(&spent.attributes, "glassbox.reason").as_deref(), Some("deadline"));
-    assert_eq!(root(SessionStatus::Cancelled, None).status, Status::Unset);
-}
-
-#[test]
-fn an_invented_tool_name_is_an_attribute_only() {
-    let facts = [
-        started(trace()),
-        tool_started(span_id(3), "made_up", false),
-        tool_finished(span_id(3), ToolOutcome::UnknownTool, 0),
-    ];
-    let span = fold(facts).remove(0);
-    assert_eq!(span.name, "execute_tool");
-    assert_eq!(text(&span.attributes, "gen_ai.tool.name").as_deref(), Some("made_up"));
-    assert_eq!(int(&span.attributes, "glassbox.retries"), Some(0));
-}
-
-#[test]
-fn a_retried_tool_shows_its_attempts_and_a_cut_one_shares_the_outcome() {
-    let mut facts = vec![started(trace()), tool_started(span_id(3), "lookup", true)];
-    facts.extend(tool_attempt(span_id(3), 1, ToolOutcome::Timeout));
-    facts.push(Fact::ToolAttemptStarted { call: span_id(3), attempt: 2, effect: Effect::Read, wait_ms: 0 });
-    facts.push(tool_finished(span_id(3), ToolOutcome::Lost, 2));
-    let span = fold(facts).remove(0);
-    let outcomes: Vec<_> =
-        span.events.iter().filter_map(|event| text(&event.attributes, "glassbox.attempt.outcome")).collect();
-    assert_eq!(outcomes, ["timeout", "lost"]);
-    assert_eq!(text(&span.attributes, "glassbox.tool.effect").as_deref(), Some("read"));
-}
-
-#[test]
-fn a_joined_trace_has_a_remote_parent_and_a_linked_one_a_link() {
-    let caller = TraceId::from_bytes([9; 16]);
-    let joined = TraceStart { trace_id: caller, parent: Some(span_id(8)), ..trace() };
-    let root = fold([started(joined), finished(SessionStatus::Done, None)]).remove(0);
-    assert_eq!(root.span_context.trace_id().to_string(), "09".repeat(16));
-    assert_eq!(root.parent_span_id, OtelSpanId::from_bytes([8; 8]));
-    assert!(root.parent_span_is_remote);
-    let linked = TraceStart { link: Some(SpanLink { trace_id: caller, span_id: span_id(8) }), ..trace() };
-    let root = fold([started(linked), finished(SessionStatus::Done, None)]).remove(0);
-    assert_eq!(root.parent_span_id, OtelSpanId::INVALID);
-    let link = &root.links[0].span_context;
-    assert_eq!((link.trace_id().to_string(), link.span_id()), ("09".repeat(16), OtelSpanId::from_bytes([8; 8])));
-    assert!(link.is_remote());
-}
-
-#[test]
-fn what_happens_to_the_session_is_an_event_of_its_root() {
-    let facts = [
-        started(trace()),
-        Fact::SessionSuspended { cause: SuspendCause::Drain },
-        Fact::SessionResumed { process: "proc".into() },
-        Fact::CancelRequested { by: "C-001".into() },
-        Fact::LimitReached { limit: Limit::TokenBudget, value: 50_000 },
-        Fact::HandedOver { cause: HandoverCause::SessionEnded, detail: "secret".into(), tool: None },
-        finished(SessionStatus::BudgetExceeded, Some(EndReason::TokenBudget)),
-    ];
-    let root = fold(facts).remove(0);
-    let names: Vec<_> = root.events.iter().map(|event| event.name.as_ref()).collect();
-    let expected = ["session.suspended", "session.resumed", "session.cancel_requested", "limit_reached", "handed_over"];
-    assert_eq!(names, expected.map(|name| format!("glassbox.{name}")));
-    assert_eq!(int(&root.events[3].attributes, "glassbox.limit.value"), Some(50_000));
-    assert!(!format!("{root:?}").contains("C-001"));
-}
-
-#[test]
-fn an_unsampled_session_gives_nothing_and_holds_nothing() {
-    let mut facts = whole_session();
-    facts[0] = started(TraceStart { sampled: false, ..trace() });
-    assert_eq!(fold(facts), []);
 }
 
 #[test]
@@ -418,16 +278,4 @@ fn the_system_journal_gives_no_span() {
     let fact = Fact::ProcessStarted { version: "1".into(), surface: "run".into() };
     let stream = StreamId::System(ProcessId::from_bytes([1; 16]));
     assert_eq!(SpanFold::new().apply(&Entry { stream, seq: 0, at: Timestamp::from_nanos(0), fact }), None);
-}
-
-#[test]
-fn long_names_are_capped_and_too_many_events_are_counted() {
-    let long = "n".repeat(5000);
-    let mut facts = vec![started(trace()), tool_started(span_id(3), &long, true)];
-    facts.extend((1..=200).flat_map(|number| tool_attempt(span_id(3), number, ToolOutcome::Failed)));
-    facts.push(tool_finished(span_id(3), ToolOutcome::Failed, 200));
-    let span = fold(facts).remove(0);
-    assert_eq!(text(&span.attributes, "gen_ai.tool.name").map(|name| name.len()), Some(1024));
-    assert_eq!(span.name.len(), "execute_tool ".len() + 1024);
-    assert_eq!((span.events.len(), span.events.dropped_count), (128, 72));
 }

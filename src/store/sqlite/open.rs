@@ -29,6 +29,10 @@ const LOG_PAGES: i64 = 4096;
 /// Bytes that the log file keeps after a burst.
 const LOG_BYTES: i64 = 64 * 1024 * 1024;
 
+/// Pages that a connection which reads keeps: lists and journals go through once, and the system
+/// has the file in its own cache. Two MiB a connection, the usual, is memory for little.
+const READER_CACHE_KIB: i64 = 512;
+
 /// Held while a file is made and opened. Closing any handle of a file drops the locks that this
 /// process has on it (POSIX), so no other thread may have it open when the new one is closed.
 static OPENING: Mutex<()> = Mutex::new(());
@@ -52,6 +56,7 @@ pub(super) fn writer(path: &Path, options: &Options) -> Result<Connection, Store
 pub(super) fn reader(path: &Path, options: &Options) -> Result<Connection, StoreError> {
     let opened = connect(path, options).and_then(|conn| {
         conn.pragma_update(None, "query_only", true)?;
+        conn.pragma_update(None, "cache_size", -READER_CACHE_KIB)?;
         Ok(conn)
     });
     opened.map_err(|cause| Failure::from(cause).at(path, "open"))

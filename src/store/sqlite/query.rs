@@ -52,10 +52,11 @@ pub(super) fn blob(conn: &Connection, hash: BlobHash) -> Result<Option<Arc<[u8]>
 /// Sessions, newest first.
 pub(super) fn sessions(conn: &Connection, filter: &SessionFilter) -> Result<Vec<SessionSummary>, Failure> {
     let (status, before) = (filter.status.map(|status| status.label()), filter.before.map(|id| id.to_string()));
-    let wishes: [(&str, Option<&dyn ToSql>); 5] = [
+    let wishes: [(&str, Option<&dyn ToSql>); 6] = [
         ("principal = ?", filter.principal.as_ref().map(|value| value as &dyn ToSql)),
         ("conversation = ?", filter.conversation.as_ref().map(|value| value as &dyn ToSql)),
         ("agent = ?", filter.agent.as_ref().map(|value| value as &dyn ToSql)),
+        ("task_type = ?", filter.task_type.as_ref().map(|value| value as &dyn ToSql)),
         ("status = ?", status.as_ref().map(|value| value as &dyn ToSql)),
         (
             "(started, id) < (SELECT started, id FROM session WHERE id = ?)",
@@ -63,7 +64,7 @@ pub(super) fn sessions(conn: &Connection, filter: &SessionFilter) -> Result<Vec<
         ),
     ];
     let mut sql = format!("SELECT {SUMMARY_COLUMNS} FROM session");
-    let mut values = Vec::with_capacity(6);
+    let mut values = Vec::with_capacity(7);
     for (condition, value) in wishes {
         if let Some(value) = value {
             sql.push_str(if values.is_empty() { " WHERE " } else { " AND " });

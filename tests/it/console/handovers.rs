@@ -59,7 +59,7 @@ fn an_operator_claims_and_closes_hand_overs() {
     let back = format!("/console/handovers?id={}", first.1);
     assert_eq!((closed.status, closed.header("location")), (303, Some(back.as_str())));
     assert!(!visit.get(&back).body.contains("name=\"action\""), "nothing is left to do");
-    assert_page(&visit.post(&place, &[("action", "claim")]), 409, &["was closed at"]);
+    assert_page(&visit.post(&place, &[("action", "claim")]), 409, &["Передача уже закрыта."]);
     let long = "я".repeat(2001);
     assert_eq!(visit.post(&place, &[("action", "close"), ("comment", &long)]).status, 422);
     assert_eq!(visit.get("/console/handovers?status=lost").status, 400);
