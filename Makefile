@@ -23,8 +23,8 @@ parts: ## install the real parts that the tests need
 test: parts ## run every test, with the real parts where they can be had
 	$(CARGO) test --doc
 	$(CARGO) test --lib --bins --examples --benches --no-fail-fast
-	$(CARGO) test --test it --no-fail-fast -- --skip containers::
 	GLASSBOX_TEST_CONTAINERS=1 $(CARGO) test --test it containers::
+	$(CARGO) test --test it --no-fail-fast -- --skip containers::
 
 lint: ## formatting, clippy, dependency rules
 	cargo fmt --check
@@ -47,8 +47,8 @@ full: export GLASSBOX_TEST_FULL = 1
 full: lint parts ## as ci, with the longer checks; FUZZ_SECONDS (200) for each of three kinds of input
 	$(CARGO) test --doc
 	$(CARGO) test --lib --bins --examples --benches --no-fail-fast
-	$(CARGO) test --test it --no-fail-fast -- --skip fuzz:: --skip containers::
 	$(CARGO) test --test it containers:: -- --test-threads 1
+	$(CARGO) test --test it --no-fail-fast -- --skip fuzz:: --skip containers::
 	GLASSBOX_FUZZ_SECONDS=$(FUZZ_SECONDS) $(CARGO) test --test it --no-fail-fast fuzz:: -- --nocapture
 	ulimit -n 4096; $(CARGO) run --release --quiet -- load --sessions 10000 --concurrency 1000 --session-timeout 5m \
 		--fail-if 'success<1' --fail-if 'lost>0' --fail-if 'refused>0' --fail-if 'failed>0'
