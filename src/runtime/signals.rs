@@ -31,7 +31,7 @@ pub enum Error {
     #[error("the key of the hashes: {0}")]
     Hash(#[from] hash::Error),
     /// The lines' output.
-    #[error("telemetry.events: {0}")]
+    #[error("telemetry.events")]
     Lines(#[from] lines::Error),
     /// The export of traces.
     #[error("telemetry.otlp: {0}")]

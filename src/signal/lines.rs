@@ -8,17 +8,19 @@ pub mod catalogue;
 mod document;
 mod fold;
 mod lane;
+mod losses;
 mod marks;
+mod place;
 #[cfg(test)]
 mod tests;
 mod words;
 
 use std::{
     fmt,
-    fs::{File, OpenOptions},
-    io::{self, Read as _, Seek as _},
+    fs::File,
+    io,
     os::fd::AsFd as _,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -30,6 +32,7 @@ use self::{
     fold::Sessions,
     lane::{Ended, Lane},
     marks::Marks,
+    place::{Named, Place},
 };
 use super::{hash::KeyedHash, memory::Memory};
 use crate::core::{Entry, Fact, SessionId, Sink, StreamId, mark::Mark};
@@ -38,7 +41,8 @@ use crate::core::{Entry, Fact, SessionId, Sink, StreamId, mark::Mark};
 pub enum Output {
     /// The standard output of the process.
     Stdout,
-    /// The end of a file, which is made if it is missing.
+    /// The end of what the path names at the time of a write: a file, which is made if it is
+    /// missing, a device, or a pipe that somebody reads.
     File(PathBuf),
     /// Anything else that bytes can be written to, without a buffer of its own.
     Writer(Box<dyn io::Write + Send>),
@@ -53,7 +57,7 @@ pub struct Lines {
 /// Why no lines can be written.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The file cannot be opened.
+    /// The file cannot be opened, or nobody reads the pipe.
     #[error("cannot open {} for event lines", path.display())]
     Open {
         /// The file.
@@ -85,16 +89,16 @@ impl Lines {
     /// # Errors
     /// Where the output cannot be opened.
     pub fn new(output: Output, hash: KeyedHash, dropped: IntCounter) -> Result<Self, Error> {
-        let (output, torn): (Box<dyn io::Write + Send>, _) = match output {
-            Output::Stdout => (Box::new(raw_stdout().map_err(Error::Stdout)?), false),
-            Output::File(path) => match OpenOptions::new().create(true).append(true).open(&path) {
-                Ok(file) => (Box::new(file), ends_inside_a_line(&path)),
+        let (place, torn) = match output {
+            Output::Stdout => (Place::Writer(Box::new(raw_stdout().map_err(Error::Stdout)?)), false),
+            Output::File(path) => match Named::open(&path) {
+                Ok((named, torn)) => (Place::Named(named), torn),
                 Err(source) => return Err(Error::Open { path, source }),
             },
-            Output::Writer(writer) => (writer, false),
+            Output::Writer(writer) => (Place::Writer(writer), false),
         };
         let marks = Arc::new(Marks::default());
-        let (lane, ended) = Lane::start(output, torn, dropped, Arc::clone(&marks)).map_err(Error::Thread)?;
+        let (lane, ended) = Lane::start(place, torn, dropped, Arc::clone(&marks)).map_err(Error::Thread)?;
         let inner = Inner { hash, sessions: Mutex::new(Memory::new()), marks, lane, ended: Mutex::new(ended) };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -224,22 +228,6 @@ impl Sink for LinesSink {
     fn owes_from(&self, entry: &Entry) -> Option<u64> {
         fold::owes_from(entry)
     }
-}
-
-/// Whether a process was killed in the middle of a line of this file. What cannot be read, as a
-/// pipe or a device, has no last line.
-fn ends_inside_a_line(path: &Path) -> bool {
-    let last = || -> io::Result<u8> {
-        let mut file = File::open(path)?;
-        if !file.metadata()?.is_file() {
-            return Err(io::ErrorKind::Unsupported.into());
-        }
-        file.seek(io::SeekFrom::End(-1))?;
-        let mut last = [0];
-        file.read_exact(&mut last)?;
-        Ok(last[0])
-    };
-    last().is_ok_and(|last| last != b'\n')
 }
 
 /// The standard output without the buffer of the standard library, which would hide how many

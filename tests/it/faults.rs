@@ -287,7 +287,25 @@ fn lines_that_cannot_be_written_are_counted() {
     // Started, two model calls, one tool call, finished.
     let lost = "glassbox_telemetry_dropped_total{sink=\"lines\"} 5";
     server.get_until("/metrics", |answer| answer.body.lines().any(|line| line == lost));
-    assert_eq!(server.stop().code, Some(0));
+    assert_eq!(server.run(QUESTION)["answer"], ANSWER);
+    let stopped = server.stop();
+    assert_eq!(stopped.code, Some(0));
+    assert_eq!(stopped.err.matches("event lines are lost").count(), 1, "told once: {}", stopped.err);
+    assert!(stopped.err.contains("No space left on device"), "{}", stopped.err);
+}
+
+#[test]
+fn a_pipe_that_nobody_reads_ends_the_start_with_a_word() {
+    let home = Home::new();
+    let pipe = home.path("pipe").display().to_string();
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let home = home.variable("GLASSBOX__TELEMETRY__EVENTS", &pipe);
+    let refused = home.run(&["serve", "--listen", "127.0.0.1:0"]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    let why = "nobody reads this pipe; start its reader first, or name a file or `stdout`";
+    let said = format!("telemetry.events: cannot open {pipe} for event lines: {why}");
+    assert!(refused.err.contains(&said), "{}", refused.err);
+    assert_eq!(refused.err.matches("nobody reads").count(), 1, "{}", refused.err);
 }
 
 /// Whoever reads the output may go away; the session is brought to its end all the same.

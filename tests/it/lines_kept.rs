@@ -199,6 +199,51 @@ async fn lines_that_a_full_disk_took_are_counted_and_written_by_the_next_start()
 }
 
 #[tokio::test]
+async fn a_file_that_is_moved_away_in_the_middle_of_a_session_costs_no_line() {
+    let world = World::new();
+    let (file, moved) = (world.file("a"), world.file("a.1"));
+    let first = world.process(Some(&file));
+    let handle = world.begin(&first).await;
+    fs::rename(&file, &moved).expect("moved");
+    world.end(handle).await;
+    stop(&first).await;
+    assert_eq!([places(&moved), places(&file)].concat(), world.wanted(), "each once, and in order");
+    assert!(places(&file).ends_with(&world.wanted()[3..]), "what came later is under the name");
+    assert_eq!(world.owed(), 0);
+}
+
+#[tokio::test]
+async fn after_a_file_is_deleted_lines_go_on_in_a_new_one() {
+    let world = World::new();
+    let file = world.file("a");
+    let first = world.process(Some(&file));
+    let handle = world.begin(&first).await;
+    fs::remove_file(&file).expect("deleted");
+    world.end(handle).await;
+    stop(&first).await;
+    let (kept, wanted) = (places(&file), world.wanted());
+    assert!(!kept.is_empty() && wanted.ends_with(&kept), "{kept:?} of {wanted:?}");
+    assert_eq!(world.owed(), 0, "who deletes lines wants none of them again");
+}
+
+#[tokio::test]
+async fn lines_that_no_file_can_be_opened_for_are_counted_and_owed() {
+    let world = World::new();
+    let file = world.file("a");
+    let first = world.process(Some(&file));
+    fs::remove_file(&file).expect("deleted");
+    fs::create_dir(&file).expect("in the way");
+    world.live(first.clone()).await;
+    let dropped = format!("glassbox_telemetry_dropped_total{{sink=\"lines\"}} {}\n", world.wanted().len());
+    assert!(first.metrics().render().contains(&dropped), "{dropped}");
+    fs::remove_dir(&file).expect("out of the way");
+    let second = world.process(Some(&file));
+    assert_eq!(write_owed(&second).await, 1);
+    stop(&second).await;
+    assert_eq!(places(&file), world.wanted());
+}
+
+#[tokio::test]
 async fn lines_of_yesterday_are_given_up() {
     let world = World::new();
     world.live(world.process(Some(Path::new("/dev/full")))).await;

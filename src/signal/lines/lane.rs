@@ -4,8 +4,7 @@
 //! line, and the next line tries again.
 
 use std::{
-    io::{self, Write},
-    mem,
+    io, mem,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -17,7 +16,11 @@ use std::{
 
 use prometheus::IntCounter;
 
-use super::marks::{Marks, Stride};
+use super::{
+    losses::Losses,
+    marks::{Marks, Stride},
+    place::Place,
+};
 
 /// Lines that wait for their write at the most.
 const CAPACITY: usize = 8192;
@@ -49,19 +52,22 @@ pub(super) struct Ended(Receiver<()>);
 struct Shared {
     /// Lines pushed and not yet written or lost.
     waiting: AtomicU64,
+    /// Lines that found no room, of which the thread does not know yet.
+    refused: AtomicU64,
     stopping: AtomicBool,
     dropped: IntCounter,
     marks: Arc<Marks>,
 }
 
 /// The thread's end: lines gathered for one write.
-struct Writer<W> {
-    output: W,
+struct Writer {
+    output: Place,
     batch: Vec<u8>,
     /// The strides of its lines, each with the place in the batch where its line ends.
     strides: Vec<(usize, Stride)>,
     /// A write ended inside a line; the next one begins on a new line.
     torn: bool,
+    losses: Losses,
     shared: Arc<Shared>,
 }
 
@@ -69,7 +75,7 @@ impl Lane {
     /// Starts the thread that writes. What it wrote, and what is lost, it tells `marks`. Where the
     /// output is `torn`, it ends inside a line that another process left.
     pub(super) fn start(
-        output: impl Write + Send + 'static,
+        output: Place,
         torn: bool,
         dropped: IntCounter,
         marks: Arc<Marks>,
@@ -79,16 +85,15 @@ impl Lane {
 
     fn with_capacity(
         capacity: usize,
-        output: impl Write + Send + 'static,
+        output: Place,
         torn: bool,
         dropped: IntCounter,
         marks: Arc<Marks>,
     ) -> io::Result<(Self, Ended)> {
         let (lines, queue) = sync_channel(capacity);
         let (ended, wait) = channel::<()>();
-        let (waiting, stopping) = (AtomicU64::new(0), AtomicBool::new(false));
-        let shared = Arc::new(Shared { waiting, stopping, dropped, marks });
-        let mut writer = Writer { output, batch: Vec::new(), strides: Vec::new(), torn, shared: Arc::clone(&shared) };
+        let shared = Arc::new(Shared::new(dropped, marks));
+        let mut writer = Writer::new(output, torn, Arc::clone(&shared));
         thread::Builder::new().name("event-lines".to_owned()).spawn(move || {
             writer.run(&queue);
             // The lane closes before the end is told: what comes later is refused and counted.
@@ -103,6 +108,7 @@ impl Lane {
         self.shared.waiting.fetch_add(1, Ordering::AcqRel);
         if self.lines.try_send(Item { text, stride }).is_err() {
             self.shared.lost(1);
+            self.shared.refused.fetch_add(1, Ordering::AcqRel);
             self.shared.marks.lost(stride.into_iter());
         }
     }
@@ -126,6 +132,11 @@ impl Lane {
 }
 
 impl Shared {
+    fn new(dropped: IntCounter, marks: Arc<Marks>) -> Self {
+        let (waiting, refused, stopping) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
+        Self { waiting, refused, stopping, dropped, marks }
+    }
+
     fn written(&self, lines: u64) {
         // Saturates, because a stop that gave up has already counted what waited.
         let less = |waiting: u64| Some(waiting.saturating_sub(lines));
@@ -138,7 +149,11 @@ impl Shared {
     }
 }
 
-impl<W: Write> Writer<W> {
+impl Writer {
+    fn new(output: Place, torn: bool, shared: Arc<Shared>) -> Self {
+        Self { output, batch: Vec::new(), strides: Vec::new(), torn, losses: Losses::default(), shared }
+    }
+
     fn run(&mut self, queue: &Receiver<Item>) {
         while let Ok(item) = queue.recv() {
             self.gather(item);
@@ -170,40 +185,54 @@ impl<W: Write> Writer<W> {
     /// Writes the batch; of a failed write, the lines that are not wholly out are lost.
     fn write_batch(&mut self) {
         let batch = mem::take(&mut self.batch);
-        let out = self.write_out(&batch);
+        let (out, why) = self.write_out(&batch);
         let (written, rest) = batch.split_at(out);
         self.shared.written(count_lines(written));
-        self.shared.lost(count_lines(rest));
+        let lost = count_lines(rest);
+        self.shared.lost(lost);
         self.batch = batch;
         self.batch.clear();
         // Only now: a mark must never be ahead of what the system has taken.
         let whole = self.strides.iter().take_while(|(end, _)| *end <= out).count();
         self.shared.marks.out(self.strides.drain(..whole).map(|(_, stride)| stride));
         self.shared.marks.lost(self.strides.drain(..).map(|(_, stride)| stride));
+        // Whoever pushes tells nothing: the diagnostics may be as stuck as the output is.
+        let refused = self.shared.refused.swap(0, Ordering::AcqRel);
+        if let Some(news) = self.losses.note(out, lost + refused) {
+            news.tell(why.as_ref());
+        }
     }
 
-    /// Writes as much as goes out, and gives how many bytes that is.
-    fn write_out(&mut self, batch: &[u8]) -> usize {
+    /// Writes as much as goes out, and gives how many bytes that is, and why it is not all.
+    fn write_out(&mut self, batch: &[u8]) -> (usize, Option<io::Error>) {
         if batch.is_empty() {
-            return 0;
+            return (0, None);
         }
-        if self.torn {
-            if !matches!(self.output.write(b"\n"), Ok(1)) {
-                return 0;
-            }
-            self.torn = false;
+        if let Err(why) = self.begin() {
+            return (0, Some(why));
         }
-        let mut out = 0;
-        while out < batch.len() {
+        let (mut out, mut why) = (0, None);
+        while out < batch.len() && why.is_none() {
             match self.output.write(&batch[out..]) {
-                Ok(0) => break,
+                Ok(0) => why = Some(io::ErrorKind::WriteZero.into()),
                 Ok(more) => out += more,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => break,
+                Err(error) => why = Some(error),
             }
         }
         self.torn = out > 0 && batch[out - 1] != b'\n';
-        out
+        (out, why)
+    }
+
+    /// Brings the output to the beginning of a line. Only here may it become another file: a
+    /// batch is never split.
+    fn begin(&mut self) -> io::Result<()> {
+        self.torn = self.output.ready(self.torn)?;
+        if self.torn && self.output.write(b"\n")? == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        self.torn = false;
+        Ok(())
     }
 }
 
@@ -214,7 +243,10 @@ fn count_lines(part: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Mutex, mpsc};
+    use std::{
+        io::Write,
+        sync::{Mutex, mpsc},
+    };
 
     use super::*;
 
@@ -242,12 +274,10 @@ mod tests {
         IntCounter::new("dropped_total", "Lines lost.").expect("a name")
     }
 
-    fn writer(room: usize) -> (Writer<Disk>, Disk, IntCounter) {
+    fn writer(room: usize) -> (Writer, Disk, IntCounter) {
         let (disk, dropped) = (Disk(Arc::new(Mutex::new((Vec::new(), room)))), dropped());
-        let (waiting, stopping, marks) = (AtomicU64::new(0), AtomicBool::new(false), Arc::default());
-        let shared = Shared { waiting, stopping, dropped: dropped.clone(), marks };
-        let output = disk.clone();
-        let writer = Writer { output, batch: Vec::new(), strides: Vec::new(), torn: false, shared: Arc::new(shared) };
+        let shared = Shared::new(dropped.clone(), Arc::default());
+        let writer = Writer::new(Place::Writer(Box::new(disk.clone())), false, Arc::new(shared));
         (writer, disk, dropped)
     }
 
@@ -270,7 +300,8 @@ mod tests {
     #[test]
     fn what_waits_at_the_stop_is_written() {
         let (disk, dropped) = (Disk(Arc::new(Mutex::new((Vec::new(), 1000)))), dropped());
-        let (lane, ended) = Lane::start(disk.clone(), false, dropped.clone(), Arc::default()).expect("a thread");
+        let (lane, ended) = Lane::start(Place::Writer(Box::new(disk.clone())), false, dropped.clone(), Arc::default())
+            .expect("a thread");
         for _ in 0..100 {
             lane.push(b"line\n".to_vec(), None);
         }
@@ -299,8 +330,8 @@ mod tests {
     fn a_hanging_output_blocks_nobody_and_every_lost_line_is_counted() {
         let ((asked, asks), (go, goes)) = (mpsc::channel(), mpsc::channel());
         let dropped = dropped();
-        let (lane, ended) =
-            Lane::with_capacity(2, Hanging(asked, goes), false, dropped.clone(), Arc::default()).expect("a thread");
+        let output = Place::Writer(Box::new(Hanging(asked, goes)));
+        let (lane, ended) = Lane::with_capacity(2, output, false, dropped.clone(), Arc::default()).expect("a thread");
         lane.push(b"1\n".to_vec(), None);
         asks.recv().expect("the write began");
         for _ in 0..5 {
