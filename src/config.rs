@@ -5,8 +5,8 @@
 //! its line, its key and what would be right.
 //!
 //! What wins, from the strongest: `GLASSBOX__` variables, the file, the standard `OTEL_` variables
-//! (for `telemetry` and `privacy.span_content` only), the defaults. With no file the built-in `default.yaml` is the file; a
-//! file replaces it as a whole.
+//! (for `telemetry` and `privacy.span_content` only), the defaults. With no file the built-in
+//! `default.yaml` is the file; a file replaces it as a whole.
 
 mod agents;
 mod alternatives;

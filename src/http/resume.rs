@@ -7,7 +7,7 @@ use axum::{
 };
 
 use super::{Api, auth::Caller, problem::Problem, sessions::find};
-use crate::{core::SessionId, runtime::spawn, session::SessionReport};
+use crate::{core::SessionId, session::SessionReport};
 
 /// Resume a session
 ///
@@ -30,11 +30,7 @@ pub(super) async fn resume(
     let session: SessionId = id.parse().map_err(|_| Problem::no_session(&id))?;
     // Whose it is comes first: of a session of somebody else nothing is told.
     find(&api, &caller, session).await?.ok_or_else(|| Problem::no_session(&id))?;
-    let runtime = api.runtime.clone();
-    // A task of its own: a caller that goes away leaves no session taken and not driven.
-    let resumed = spawn(async move { runtime.resume(session).await }).await;
-    let panicked = |_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "resuming the session panicked");
-    resumed.map_err(panicked)??;
+    api.runtime.resume(session).await?;
     let report = find(&api, &caller, session).await?.ok_or_else(|| Problem::no_session(&id))?;
     Ok((StatusCode::ACCEPTED, Json(report)))
 }

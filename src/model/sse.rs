@@ -7,8 +7,10 @@ use futures_util::{Stream, StreamExt as _};
 use sse_stream::SseByteStream;
 
 use super::http::MAX_REPLY;
-use crate::core::{Fault, FaultKind};
-use crate::web::describe;
+use crate::{
+    core::{Fault, FaultKind},
+    web::describe,
+};
 
 /// Why the bytes of a stream ended.
 #[derive(Debug, thiserror::Error)]

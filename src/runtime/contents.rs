@@ -1,5 +1,5 @@
 //! The prompts that spans show, read from the kept texts: the same for every session of an agent,
-//! so that they are not read for each of them.
+//! so that they are not read for each of them. It must never know what a span makes of them.
 
 use std::{
     collections::HashMap,

@@ -176,6 +176,7 @@ impl Runtime {
         if let Err(error) = log.flush().await {
             let id = log.id();
             drop(log);
+            self.inner.signals.leave(id);
             self.release(id).await;
             return Err(error);
         }

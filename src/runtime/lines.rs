@@ -1,4 +1,5 @@
-//! Which event lines are out and which are owed, across lives of the process.
+//! Which event lines are out and which are owed, across lives of the process. It must never know
+//! what a line says.
 
 use std::time::Duration;
 
@@ -83,12 +84,13 @@ impl Runtime {
     }
 
     async fn write_stream(&self, lines: &Lines, mark: Mark) -> bool {
-        match self.on_store(move |store| store.load(mark.stream)).await {
-            Ok(entries) => lines.write_again(&entries, mark.next),
-            Err(error) => {
-                tracing::warn!(target: "glassbox", stream = %mark.stream, %error, "lines of a journal that cannot be read stay away");
-                false
-            }
-        }
+        let lines = lines.clone();
+        // The fold takes its time on a long journal, so it belongs there too.
+        let written = self.on_store(move |store| Ok(lines.write_again(&store.load(mark.stream)?, mark.next)));
+        written.await.unwrap_or_else(|error| {
+            let stream = mark.stream;
+            tracing::warn!(target: "glassbox", %stream, %error, "lines of a journal that cannot be read stay away");
+            false
+        })
     }
 }

@@ -86,7 +86,14 @@ impl Runtime {
         self.take_over(id, Some(Fact::CancelRequested { by: by.into() })).await
     }
 
+    /// In a task of its own: a caller that goes away leaves no session taken and not driven.
     async fn take_over(&self, id: SessionId, with: Option<Fact>) -> Result<SessionHandle, NotResumed> {
+        let runtime = self.clone();
+        let taken = spawn(async move { runtime.take_and_drive(id, with).await }).await;
+        taken.unwrap_or_else(|_| Err(panicked().into()))
+    }
+
+    async fn take_and_drive(&self, id: SessionId, with: Option<Fact>) -> Result<SessionHandle, NotResumed> {
         let place = self.inner.live.reserve()?;
         let (log, taken) = self.take(id).await?;
         let idle = log.read(|state| state.status() == Some(SessionStatus::AwaitingConfirmation));
@@ -145,8 +152,8 @@ impl Runtime {
         self.on_store(move |store| store.expired(now)).await
     }
 
-    /// Sends again the traces and lines that did not arrive, takes up what nobody drives, ends what nobody
-    /// decided in time and erases what was kept long enough, round after round, until the
+    /// Sends again the traces and lines that did not arrive, takes up what nobody drives, ends what
+    /// nobody decided in time and erases what was kept long enough, round after round, until the
     /// process stops.
     pub fn keep_sessions(&self) {
         self.send_again();

@@ -252,10 +252,11 @@ impl Pipeline {
     /// process sent itself before the session was suspended: of all others nobody knows which
     /// arrived. What finds no room is counted as dropped.
     pub fn restore(&self, entries: &[Entry]) {
-        let mut fold = lock(&self.fold);
+        let session = entries.first().and_then(|entry| entry.stream.session());
+        let sent = session.and_then(|session| lock(&self.fold).suspended.get(&session).copied());
         for entry in entries {
-            let sent = entry.stream.session().and_then(|session| fold.suspended.get(&session).copied());
-            send(&mut fold, &self.ledger, &self.lane, entry, sent);
+            // Held for one fact at a time: the journal's writer waits for it.
+            send(&mut lock(&self.fold), &self.ledger, &self.lane, entry, sent);
         }
     }
 

@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::FutureExt as _;
 use glassbox::{
     Config, Effect, Principal, Runtime, Setup, Task,
     core::{
@@ -345,6 +346,21 @@ async fn a_session_that_waits_can_be_stopped() {
     let no = process.decide(id, say(true)).await;
     assert!(matches!(no, Err(NotDecided::Objection(Objection::Decided { .. }))), "{no:?}");
     assert_eq!((metric(&process, "glassbox_confirmations_pending"), place.paid()), (0.0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_stops_a_waiting_session_and_goes_away_stops_it_all_the_same() {
+    let place = Place::new();
+    let process = place.process();
+    let (id, _) = waiting(&process).await;
+    assert!(process.cancel_left(id, "C-001").now_or_never().is_none(), "begun and given up");
+    let stopped = async {
+        while count(&journal(&process, id), "session_finished") == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), stopped).await.expect("somebody drives it to its end");
+    assert_eq!(count(&journal(&process, id), "cancel_requested"), 1);
 }
 
 /// Drives a session in a journal of its own; what dies with it is cut off at the store.

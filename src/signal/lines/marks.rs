@@ -50,14 +50,16 @@ impl Marks {
     }
 
     /// Takes up a stream whose mark in the store is this. Gives the place from which on its lines
-    /// are to be written: behind the mark where this process knows better.
+    /// are to be written: behind the mark where this process knows better, and behind the lines
+    /// that are still on their way. Should those be lost, they are owed as any lost line is.
     pub(super) fn begin(&self, stream: StreamId, mark: u64) -> u64 {
         let mut book = self.book();
         let reached = book.entry(stream).or_insert_with(|| Reached::at(mark));
         reached.saved = reached.saved.max(mark);
         reached.out = reached.out.max(mark);
-        (reached.handed, reached.seen, reached.open) = (reached.out, reached.out, true);
-        reached.out
+        let next = if reached.waiting > 0 { reached.handed.max(reached.out) } else { reached.out };
+        (reached.handed, reached.seen, reached.open) = (next, next, true);
+        next
     }
 
     /// Whether lines of this stream come from here anyway, or are on their way.
@@ -199,6 +201,30 @@ mod tests {
         assert_eq!(marks.begin(SESSION, 0), 1);
         marks.out(hand_on(&marks, SESSION, &[1, 2, 3]).into_iter());
         assert_eq!(unsaved(&marks), [4]);
+    }
+
+    #[test]
+    fn lines_on_their_way_are_not_written_twice() {
+        let marks = Marks::default();
+        let strides = hand_on(&marks, SESSION, &[0, 2]);
+        marks.close(SESSION);
+        assert_eq!(marks.begin(SESSION, 0), 3);
+        marks.out(strides.into_iter());
+        let more = hand_on(&marks, SESSION, &[3]);
+        assert_eq!(unsaved(&marks), [3]);
+        marks.out(more.into_iter());
+        assert_eq!(unsaved(&marks), [4]);
+    }
+
+    #[test]
+    fn lines_that_are_lost_after_all_hold_the_mark_of_those_behind_them() {
+        let marks = Marks::default();
+        let strides = hand_on(&marks, SESSION, &[0, 2]);
+        assert_eq!(marks.begin(SESSION, 0), 3);
+        marks.out(strides[..1].iter().copied());
+        marks.lost(strides[1..].iter().copied());
+        marks.out(hand_on(&marks, SESSION, &[3]).into_iter());
+        assert_eq!(unsaved(&marks), [1]);
     }
 
     #[test]

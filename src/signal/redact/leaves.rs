@@ -1,7 +1,7 @@
 //! The redactor for JSON: every text of a value by itself, so that what is left is JSON still. It
 //! must never know whose value it is.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::HashMap};
 
 use serde_json::{Map, Number, Value};
 
@@ -33,18 +33,30 @@ pub fn structure(text: &str) -> Option<Value> {
 }
 
 fn redact_map(map: &Map<String, Value>) -> Map<String, Value> {
-    let mut clean = Map::new();
+    let (mut clean, mut repeats) = (Map::new(), HashMap::new());
     for (key, value) in map {
         let hidden = matches!(value, Value::String(_) | Value::Number(_)) && names_a_secret(key);
         let value = if hidden { Value::from("[key]") } else { redact_json(value) };
-        let mut key = redact(key).into_owned();
-        // Two phone numbers as keys are still two entries.
-        while clean.contains_key(&key) {
-            key.push('+');
-        }
+        let key = untaken(&clean, &mut repeats, redact(key).into_owned());
         clean.insert(key, value);
     }
     clean
+}
+
+/// The key, with a number where it is taken: two phone numbers as keys are still two entries. Where
+/// the last repeat of each key stopped is remembered, since a list may have thousands of them.
+fn untaken(clean: &Map<String, Value>, repeats: &mut HashMap<String, u64>, key: String) -> String {
+    if !clean.contains_key(&key) {
+        return key;
+    }
+    let number = repeats.entry(key.clone()).or_insert(1);
+    loop {
+        *number += 1;
+        let numbered = format!("{key} {number}");
+        if !clean.contains_key(&numbered) {
+            return numbered;
+        }
+    }
 }
 
 /// The mark of a number that may be that of a phone, a card or a person.
@@ -101,8 +113,17 @@ mod tests {
 
     #[test]
     fn no_entry_is_lost_where_keys_become_the_same_mark() {
-        let value = json!({"87011234567": 1, "87021234567": 2});
-        assert_eq!(redact_json(&value), json!({"[phone]": 1, "[phone]+": 2}));
+        let value = json!({"87011234567": 1, "[phone] 2": 2, "87021234567": 3});
+        assert_eq!(redact_json(&value), json!({"[phone]": 1, "[phone] 2": 2, "[phone] 3": 3}));
+    }
+
+    #[test]
+    fn many_keys_of_one_mark_stay_short() {
+        let phones: Map<_, _> = (0..3000).map(|number| (format!("8701{number:07}"), number.into())).collect();
+        let clean = redact_json(&Value::Object(phones));
+        let clean = clean.as_object().expect("a map");
+        assert_eq!(clean.len(), 3000);
+        assert_eq!(clean.get("[phone] 3000"), Some(&json!(2999)));
     }
 
     #[test]
