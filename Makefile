@@ -53,7 +53,7 @@ full: lint parts ## as ci, with the longer checks; FUZZ_SECONDS (200) for each o
 	ulimit -n 4096; $(CARGO) run --release --quiet -- load --sessions 10000 --concurrency 1000 --session-timeout 5m \
 		--fail-if 'success<1' --fail-if 'lost>0' --fail-if 'refused>0' --fail-if 'failed>0'
 	$(CARGO) run --release --quiet -- load --rate 50 --duration 10m --fail-if 'success<1' --fail-if 'lost>0' \
-		--fail-if 'dropped>0' --fail-if 'missing_spans>0'
+		--fail-if 'dropped>0' --fail-if 'missing_spans>0' --fail-if 'growth>400'
 
 clean: ## remove what was built
 	cargo clean
