@@ -290,7 +290,8 @@ impl Exchange for ToolExchange<'_> {
     async fn attempt(&self, number: u32, wait: Duration) -> Result<ToolReply, Fault> {
         let Self { log, call, input, .. } = *self;
         let (effect, wait_ms, begun) = (input.effect, millis(wait), Arc::new(AtomicBool::new(false)));
-        let attempt = ToolAttempt { call, attempt: number, effect, wait_ms, begun: begun.clone() };
+        let mcp = input.tool.mcp().map(Box::new);
+        let attempt = ToolAttempt { call, attempt: number, effect, wait_ms, mcp, begun: begun.clone() };
         let told = ToolContext::new(log.id(), input.principal.clone(), &input.call_id, log.trace(call));
         let context = ToolContext { attempt: number, ..told };
         log.observe(attempt, |_| async {

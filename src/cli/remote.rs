@@ -11,7 +11,10 @@ use serde_json::Value;
 
 use crate::{
     core::{Entry, Fact, Sensitive, SessionId, StreamId, Timestamp},
-    web::{self, loopback::is_in_the_clear},
+    web::{
+        self,
+        loopback::{Loopback, is_in_the_clear},
+    },
 };
 
 /// The variable with the key.
@@ -49,6 +52,10 @@ impl Remote {
         let right = "write it like https://agents.example.com or http://127.0.0.1:8080";
         let mut base = Url::parse(server).map_err(|_| anyhow!("--server: {server:?} is no address; {right}"))?;
         ensure!(matches!(base.scheme(), "http" | "https"), "--server: {server:?} is no web address; {right}");
+        ensure!(
+            base.username().is_empty() && base.password().is_none(),
+            "--server: an address holds no name and no password; the key comes from {KEY}"
+        );
         if !base.path().ends_with('/') {
             base.set_path(&format!("{}/", base.path()));
         }
@@ -58,7 +65,10 @@ impl Remote {
             "--server: {server} would get the key of {KEY} in the clear; use https"
         );
         // Without certificates of the system it still speaks to the loopback.
-        let (client, _) = web::build_or_plain(|| web::builder().timeout(TIMEOUT))?;
+        // A proxy would be a network on the way to this machine, and see the key.
+        let is_near = base.scheme() == "http" && base.host_str().and_then(Loopback::of).is_some();
+        let builder = || if is_near { web::builder().no_proxy() } else { web::builder() };
+        let (client, _) = web::build_or_plain(|| builder().timeout(TIMEOUT))?;
         Ok(Self { client, base, key })
     }
 
@@ -158,6 +168,12 @@ mod tests {
             Remote::of("http://agents.example.com", &BTreeMap::new()).is_ok(),
             "without a key there is none to lose"
         );
+    }
+
+    #[test]
+    fn an_address_with_a_password_is_refused_and_not_repeated() {
+        let error = with_key("https://ops:hunter2@agents.example.com").expect_err("it holds a password");
+        assert!(error.contains("the key comes from GLASSBOX_API_KEY") && !error.contains("hunter2"), "{error}");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, time::Duration};
 use anyhow::Context as _;
 use clap::Args;
 use tokio::{
-    net::TcpListener,
+    net::{TcpListener, TcpSocket},
     signal::unix::{Signal, SignalKind},
 };
 use tokio_util::sync::CancellationToken;
@@ -17,6 +17,9 @@ use crate::{
     runtime::{Runtime, Setup, spawn},
 };
 
+/// Connections that wait to be taken up, at the most; the system's own limit stands below it. The
+/// usual 128 resets callers where hundreds come at one moment.
+const BACKLOG: u32 = 4096;
 /// How long connections may take to finish once sessions have settled.
 const CLOSE: Duration = Duration::from_secs(2);
 
@@ -40,9 +43,8 @@ pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> 
         tracing::warn!(target: "glassbox", "{warning}");
     }
     runtime.keep_sessions();
-    let listener = TcpListener::bind(config.server.listen)
-        .await
-        .with_context(|| format!("cannot listen on {}", config.server.listen))?;
+    let listener =
+        listen(config.server.listen).with_context(|| format!("cannot listen on {}", config.server.listen))?;
     announce(listener.local_addr()?, config.auth.login.is_some());
     let closing = CancellationToken::new();
     let api = http::Options { closing: closing.clone(), ..http::Options::of(&config, runtime.clock()) };
@@ -70,6 +72,14 @@ pub(super) async fn run(global: Global, options: Options) -> anyhow::Result<u8> 
         tracing::warn!(target: "glassbox", sessions = cut_off, "the grace period ended in the middle of a step");
     }
     Ok(exit::OK)
+}
+
+fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // A port is free again at once for who comes after.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// The configuration, with what the command line puts over it.

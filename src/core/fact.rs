@@ -9,6 +9,7 @@ mod definition;
 mod fallback;
 mod follows;
 mod limit;
+mod mcp;
 mod session;
 
 use std::sync::Arc;
@@ -25,6 +26,7 @@ pub use self::{
     fallback::FallbackCause,
     follows::{CarriedPair, Follows},
     limit::{HandoverCause, HandoverChange, Limit, RateLimit},
+    mcp::{McpPeer, McpWay},
     session::{
         EraseCause, Language, ModelInfo, PromptRef, SessionEnd, SessionStarted, SessionSummary, SpanContent, SpanLink,
         SuspendCause, TraceStart,
@@ -148,6 +150,9 @@ pub enum Fact {
         /// Milliseconds waited since the attempt before.
         #[serde(default, skip_serializing_if = "is_zero")]
         wait_ms: u64,
+        /// The MCP server that is asked; nothing for tools of other kinds.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mcp: Option<Box<McpPeer>>,
     },
     /// One attempt of a tool call ended.
     ToolAttemptFinished {

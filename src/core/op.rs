@@ -11,7 +11,8 @@ use std::sync::{
 
 use super::{
     fact::{
-        AttemptEnd, Fact, HandoverCause, ModelCall, ModelCallEnd, ModelOutcome, Observation, ToolCallBegin, ToolCallEnd,
+        AttemptEnd, Fact, HandoverCause, McpPeer, ModelCall, ModelCallEnd, ModelOutcome, Observation, ToolCallBegin,
+        ToolCallEnd,
     },
     id::SpanId,
     message::Usage,
@@ -201,6 +202,8 @@ pub struct ToolAttempt {
     pub effect: Effect,
     /// Milliseconds waited since the attempt before.
     pub wait_ms: u64,
+    /// The MCP server that is asked; nothing for tools of other kinds.
+    pub mcp: Option<Box<McpPeer>>,
     /// Whether it has gone out. Until its intent is durable it has not, and whoever cuts it off
     /// then can be sure of that.
     pub begun: Arc<AtomicBool>,
@@ -211,7 +214,7 @@ impl Operation for ToolAttempt {
 
     fn started(&self, _op: SpanId) -> Fact {
         let (call, attempt, wait_ms) = (self.call, self.attempt, self.wait_ms);
-        Fact::ToolAttemptStarted { call, attempt, effect: self.effect, wait_ms }
+        Fact::ToolAttemptStarted { call, attempt, effect: self.effect, wait_ms, mcp: self.mcp.clone() }
     }
 
     fn finished(&self, _op: SpanId, end: Self::End) -> Fact {

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 pub use self::write::{Blob, SessionFilter, Write};
 use super::{
-    fact::{CountedBy, Entry, ModelInfo, SessionSummary},
+    fact::{CountedBy, Entry, McpPeer, ModelInfo, SessionSummary},
     fault::Fault,
     handover::Handovers,
     id::{BlobHash, ProcessId, SessionId, SpanId, StreamId, TraceId},
@@ -143,6 +143,11 @@ pub trait Tool: Send + Sync {
     /// for what is code of the program.
     fn kind(&self) -> &'static str {
         "rust"
+    }
+
+    /// The MCP server that an attempt asks now, for the trace; nothing for tools of other kinds.
+    fn mcp(&self) -> Option<McpPeer> {
+        None
     }
 
     /// Whether what is behind it can be reached, found out without changing anything there.

@@ -95,5 +95,5 @@ fn close(log: &SessionLog, id: SpanId, open: Open) {
 }
 
 fn close_tool_attempt(log: &SessionLog, call: SpanId, attempt: u32, effect: Effect) {
-    log.close_lost(&ToolAttempt { call, attempt, effect, wait_ms: 0, begun: Arc::default() }, call);
+    log.close_lost(&ToolAttempt { call, attempt, effect, wait_ms: 0, mcp: None, begun: Arc::default() }, call);
 }

@@ -1,7 +1,8 @@
 //! Every name that a span carries, in one place.
 //!
-//! The `gen_ai.*` and `error.*` names are those of the OpenTelemetry GenAI conventions (main of
-//! 2026-05-11); a test holds them against a copy of its registry. What has no name there lives
+//! The `gen_ai.*`, `mcp.*`, `network.*`, `server.*` and `error.*` names are those of the
+//! OpenTelemetry GenAI and MCP conventions (main of 2026-05-11); a test holds them against a copy
+//! of their registry. What has no name there lives
 //! under `glassbox.*`. This module knows nothing of how spans are made.
 
 /// The instrumentation scope of all own spans.
@@ -63,6 +64,21 @@ pub const GEN_AI_TOOL_CALL_ARGUMENTS: &str = "gen_ai.tool.call.arguments";
 pub const GEN_AI_TOOL_CALL_RESULT: &str = "gen_ai.tool.call.result";
 /// What an operation failed with: an outcome, a fault or an end reason.
 pub const ERROR_TYPE: &str = "error.type";
+
+/// What an MCP server is asked.
+pub const MCP_METHOD_NAME: &str = "mcp.method.name";
+/// The one value of [`MCP_METHOD_NAME`]: what else a server is asked belongs to no session.
+pub const MCP_TOOLS_CALL: &str = "tools/call";
+/// The version of MCP that both sides agreed on.
+pub const MCP_PROTOCOL_VERSION: &str = "mcp.protocol.version";
+/// Over what the server is reached: `pipe` or `tcp`.
+pub const NETWORK_TRANSPORT: &str = "network.transport";
+/// `http` for an MCP server that is reached so.
+pub const NETWORK_PROTOCOL_NAME: &str = "network.protocol.name";
+/// The host of a server that is reached over the network.
+pub const SERVER_ADDRESS: &str = "server.address";
+/// Its port.
+pub const SERVER_PORT: &str = "server.port";
 
 /// The session.
 pub const SESSION_ID: &str = "glassbox.session.id";

@@ -131,7 +131,7 @@ impl Journal {
     }
 
     pub(crate) fn tool_attempt(&mut self, call: SpanId, attempt: u32, outcome: ToolOutcome) {
-        self.push(Fact::ToolAttemptStarted { call, attempt, effect: Effect::Read, wait_ms: 0 });
+        self.push(Fact::ToolAttemptStarted { call, attempt, effect: Effect::Read, wait_ms: 0, mcp: None });
         self.push(Fact::ToolAttemptFinished { call, attempt, end: AttemptEnd::new(outcome, None) });
     }
 

@@ -11,6 +11,7 @@
 mod attributes;
 mod call;
 mod content;
+mod mcp;
 mod root;
 #[cfg(test)]
 mod tests;
@@ -135,9 +136,10 @@ impl SpanFold {
             }
             Fact::ModelCallFinished { op, end } => return open.end_model(*op, at, end),
             Fact::ToolCallStarted { op, call } => open.begin_tool(*op, OpenCall::tool(session, at, call), call),
-            Fact::ToolAttemptStarted { call, attempt, effect, wait_ms } => {
+            Fact::ToolAttemptStarted { call, attempt, effect, wait_ms, mcp } => {
                 let call = open.call(*call)?;
                 call.changes(*effect);
+                call.asks(mcp.as_deref());
                 call.attempt_started(at, *attempt, *wait_ms, None);
             }
             Fact::ToolAttemptFinished { call, attempt, end } => {

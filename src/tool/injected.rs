@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::core::{
     Fault, Injection, Tool, ToolSpec,
+    fact::McpPeer,
     port::{ToolContext, ToolReply},
 };
 
@@ -46,6 +47,10 @@ impl Tool for Injected {
 
     fn kind(&self) -> &'static str {
         self.inner.kind()
+    }
+
+    fn mcp(&self) -> Option<McpPeer> {
+        self.inner.mcp()
     }
 
     async fn probe(&self) -> Result<(), Fault> {

@@ -27,6 +27,7 @@ pub use self::{
 };
 use crate::core::{
     Fault, FaultKind, Tool, ToolSpec,
+    fact::McpPeer,
     port::{ToolContext, ToolReply},
 };
 
@@ -55,6 +56,10 @@ impl Tool for McpTool {
 
     fn kind(&self) -> &'static str {
         "mcp"
+    }
+
+    fn mcp(&self) -> Option<McpPeer> {
+        Some(McpPeer { protocol: self.server.protocol(), way: self.server.settings().reach.way()? })
     }
 
     async fn probe(&self) -> Result<(), Fault> {

@@ -9,8 +9,9 @@ use glassbox::{
         fact::{
             AttemptEnd, CallPurpose, CarriedPair, ConfirmationEnd, ConfirmationRequest, CountedBy, Decision,
             DefinitionChange, EraseCause, FallbackCause, Follows, HandoverCause, HandoverChange, JOURNAL_VERSION,
-            Language, Limit, ModelCall, ModelCallEnd, ModelInfo, ModelOutcome, Observation, PromptRef, RateLimit,
-            SessionEnd, SessionStarted, SpanContent, SpanLink, SuspendCause, ToolCallBegin, ToolCallEnd, TraceStart,
+            Language, Limit, McpPeer, McpWay, ModelCall, ModelCallEnd, ModelInfo, ModelOutcome, Observation, PromptRef,
+            RateLimit, SessionEnd, SessionStarted, SpanContent, SpanLink, SuspendCause, ToolCallBegin, ToolCallEnd,
+            TraceStart,
         },
         handover::{HandoverId, HandoverStatus},
     },
@@ -248,6 +249,8 @@ fn model_facts() -> [Fact; 4] {
 }
 
 fn tool_facts() -> [Fact; 4] {
+    let way = McpWay::Http { host: "127.0.0.1".to_owned(), port: 8080 };
+    let mcp = Some(Box::new(McpPeer { protocol: Some("2025-11-25".to_owned()), way }));
     [
         Fact::ToolCallStarted {
             op: span(2),
@@ -259,7 +262,7 @@ fn tool_facts() -> [Fact; 4] {
                 arguments: Arguments::Raw("{\"month\":".to_owned()),
             }),
         },
-        Fact::ToolAttemptStarted { call: span(2), attempt: 1, effect: Effect::Unsafe, wait_ms: 0 },
+        Fact::ToolAttemptStarted { call: span(2), attempt: 1, effect: Effect::Unsafe, wait_ms: 0, mcp },
         Fact::ToolAttemptFinished {
             call: span(2),
             attempt: 1,

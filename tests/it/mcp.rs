@@ -4,7 +4,7 @@
 mod conformance;
 mod drift;
 mod faults;
-mod http;
+pub mod http;
 mod real;
 pub mod server;
 
@@ -104,7 +104,7 @@ impl World {
         self.store.blob(hash).expect("readable")
     }
 
-    fn entries(&self, id: SessionId) -> Vec<Entry> {
+    pub fn entries(&self, id: SessionId) -> Vec<Entry> {
         self.store.load(StreamId::Session(id)).expect("a journal")
     }
 

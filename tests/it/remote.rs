@@ -28,7 +28,8 @@ fn bank() -> Home {
 
 /// The command line of somebody on another machine, who has the key and no data.
 fn far(server: &Server<'_>, arguments: &[&str]) -> Finished {
-    let far = Home::new().variable("GLASSBOX_API_KEY", key());
+    // Nobody listens there: a proxy of the environment is not asked the way to this machine.
+    let far = Home::new().variable("GLASSBOX_API_KEY", key()).variable("http_proxy", "http://127.0.0.1:9");
     let place = format!("http://{}", server.address());
     let finished = far.run(&[&["session", "--server", &place], arguments].concat());
     assert!(!far.data().exists(), "nothing is opened here");

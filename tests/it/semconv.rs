@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
+mod mcp;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use glassbox::{
@@ -176,9 +178,9 @@ struct Attribute {
     members: Vec<String>,
 }
 
-/// The attributes of the registry. A set is a string.
-fn registry() -> BTreeMap<String, Attribute> {
-    let registry: Json = serde_saphyr::from_str(REGISTRY).unwrap();
+/// The attributes of a registry. A set is a string.
+fn registry(text: &str) -> BTreeMap<String, Attribute> {
+    let registry: Json = serde_saphyr::from_str(text).unwrap();
     let attributes = registry["attributes"].as_array().expect("a list of attributes");
     let attribute = |one: &Json| {
         let kind = one["type"].as_str().unwrap_or("string").to_owned();
@@ -280,7 +282,7 @@ fn kind(value: &Value) -> &'static str {
 
 #[tokio::test(start_paused = true)]
 async fn every_name_is_in_the_registry_with_its_type_and_every_member_in_its_set() {
-    let known = registry();
+    let known = registry(REGISTRY);
     let (mut seen, mut own) = (0, BTreeSet::new());
     for attribute in scenario_spans().await.iter().flat_map(|span| &span.attributes) {
         let name = attribute.key.as_str();

@@ -9,13 +9,14 @@ use opentelemetry_sdk::trace::SpanLinks;
 use super::{
     Shape,
     attributes::{capped, foreign, integer, string, strings},
-    event,
+    event, mcp,
 };
 use crate::{
     core::{
         Effect, Prices, SessionId, SpanId, Timestamp, ToolOutcome, Usage,
         fact::{
-            ConfirmationEnd, ConfirmationRequest, ModelCall, ModelCallEnd, ModelOutcome, ToolCallBegin, ToolCallEnd,
+            ConfirmationEnd, ConfirmationRequest, McpPeer, ModelCall, ModelCallEnd, ModelOutcome, ToolCallBegin,
+            ToolCallEnd,
         },
     },
     signal::names,
@@ -29,6 +30,7 @@ pub(super) struct OpenCall {
     started: Timestamp,
     attributes: Vec<KeyValue>,
     effect: Option<Effect>,
+    mcp: Option<Box<McpPeer>>,
     prices: Option<Prices>,
     running: Vec<Attempt>,
     attempts: Vec<Event>,
@@ -90,7 +92,17 @@ impl OpenCall {
     }
 
     const fn new(kind: SpanKind, name: String, started: Timestamp, attributes: Vec<KeyValue>) -> Self {
-        Self { kind, name, started, attributes, effect: None, prices: None, running: Vec::new(), attempts: Vec::new() }
+        Self {
+            kind,
+            name,
+            started,
+            attributes,
+            effect: None,
+            mcp: None,
+            prices: None,
+            running: Vec::new(),
+            attempts: Vec::new(),
+        }
     }
 
     /// It is asked in the place of another model.
@@ -101,6 +113,11 @@ impl OpenCall {
     /// What the call changes.
     pub(super) const fn changes(&mut self, effect: Effect) {
         self.effect = Some(effect);
+    }
+
+    /// The MCP server that an attempt asks. What was refused before, or was known, asked none.
+    pub(super) fn asks(&mut self, mcp: Option<&McpPeer>) {
+        self.mcp = mcp.cloned().map(Box::new);
     }
 
     /// An attempt went out.
@@ -169,6 +186,7 @@ impl OpenCall {
         self.attributes.extend(end.arguments_valid.map(|valid| KeyValue::new(names::TOOL_ARGUMENTS_VALID, valid)));
         self.attributes.extend(end.cached.then(|| KeyValue::new(names::TOOL_CACHED, true)));
         self.attributes.extend(self.effect.map(|effect| string(names::TOOL_EFFECT, effect.label())));
+        self.attributes.extend(self.mcp.as_deref().into_iter().flat_map(mcp::attributes));
         // One attempt says nothing that the span does not say itself.
         let events = if self.attempts.len() > 1 { std::mem::take(&mut self.attempts) } else { Vec::new() };
         self.shape(op, at, events, failed.then_some(outcome))

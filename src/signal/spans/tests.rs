@@ -139,7 +139,7 @@ fn tool_finished(op: SpanId, outcome: ToolOutcome, attempts: u32) -> Fact {
 
 fn tool_attempt(call: SpanId, attempt: u32, outcome: ToolOutcome) -> [Fact; 2] {
     [
-        Fact::ToolAttemptStarted { call, attempt, effect: Effect::Read, wait_ms: 0 },
+        Fact::ToolAttemptStarted { call, attempt, effect: Effect::Read, wait_ms: 0, mcp: None },
         Fact::ToolAttemptFinished { call, attempt, end: AttemptEnd::new(outcome, None) },
     ]
 }

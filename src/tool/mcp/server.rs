@@ -44,6 +44,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 const GOOD: Duration = Duration::from_secs(30);
 /// How long a server that is in doubt may take to answer that it lives.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
+/// Characters of a version that are kept. One of the protocol is a date; a server may say anything.
+const VERSION_CHARS: usize = 32;
 /// The name, in `_meta`, of the key that is the same for all attempts of a call.
 const IDEMPOTENCY_KEY: &str = "glassbox/idempotency-key";
 
@@ -146,6 +148,12 @@ impl Server {
     /// Why it cannot be called now; nothing where it can.
     pub fn trouble(&self) -> Option<String> {
         self.connected().err().map(|fault| fault.detail)
+    }
+
+    /// The version of the protocol that it agreed to, as it says; nothing where it is not there.
+    pub(super) fn protocol(&self) -> Option<String> {
+        let info = self.lock().peer.as_ref()?.peer_info()?;
+        Some(info.protocol_version.as_str().chars().take(VERSION_CHARS).collect())
     }
 
     /// Its tools that are not offered to anybody, by its own names, and why.

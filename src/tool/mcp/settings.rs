@@ -2,8 +2,10 @@
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
+use reqwest::Url;
+
 use crate::{
-    core::{BlobHash, Sensitive},
+    core::{BlobHash, Sensitive, fact::McpWay},
     tool::{Overrides, Strict},
 };
 
@@ -55,6 +57,20 @@ pub enum Reach {
     },
 }
 
+impl Reach {
+    /// The way as facts name it; nothing for an address that is none.
+    pub(super) fn way(&self) -> Option<McpWay> {
+        match self {
+            Self::Stdio { .. } => Some(McpWay::Pipe),
+            Self::Http { url, .. } => {
+                let url = Url::parse(url).ok()?;
+                let host = url.host_str()?.trim_matches(['[', ']']).to_owned();
+                Some(McpWay::Http { host, port: url.port_or_known_default()? })
+            }
+        }
+    }
+}
+
 /// What is done with a tool that is defined otherwise than when it was accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnDrift {
@@ -78,5 +94,20 @@ impl OnDrift {
             Self::Block => Some("block"),
             Self::Allow => Some("allow"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_way_over_http_is_named_by_host_and_port_and_nothing_that_may_be_secret() {
+        let way = |url: &str| Reach::Http { url: url.to_owned(), headers: BTreeMap::new() }.way();
+        let http = |host: &str, port| Some(McpWay::Http { host: host.to_owned(), port });
+        assert_eq!(way("https://user:key@mcp.example.org/key?key=1"), http("mcp.example.org", 443));
+        assert_eq!(way("http://127.0.0.1:8080/mcp"), http("127.0.0.1", 8080));
+        assert_eq!(way("http://[::1]/mcp"), http("::1", 80));
+        assert_eq!(way("mcp.example.org"), None);
     }
 }

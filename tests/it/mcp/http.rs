@@ -29,7 +29,7 @@ enum Unknown {
 }
 
 #[derive(Default)]
-struct Book {
+pub struct Book {
     sessions: BTreeSet<String>,
     unknown: Unknown,
     /// Whether every call is answered as one of an unknown session.
@@ -40,10 +40,10 @@ struct Book {
     headers: HeaderMap,
 }
 
-type Shared = Arc<Mutex<Book>>;
+pub type Shared = Arc<Mutex<Book>>;
 
 /// The server's address and its book.
-async fn serve() -> (String, Shared) {
+pub async fn serve() -> (String, Shared) {
     let book = Shared::default();
     let app = Router::new().route("/mcp", post(hear).delete(|| async { StatusCode::OK })).with_state(book.clone());
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -92,7 +92,7 @@ fn answer(id: &Value, result: Value) -> Response {
     axum::Json(json!({"jsonrpc": "2.0", "id": id, "result": result})).into_response()
 }
 
-fn yaml(url: &str) -> String {
+pub fn yaml(url: &str) -> String {
     format!(
         "  fake:\n    url: {url}\n    headers: {{Authorization: Bearer demo-token}}\n    effect: read\n    timeout: 1s\n\
          circuit_breaker: {{min_calls: 1000}}\n"

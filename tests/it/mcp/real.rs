@@ -12,7 +12,7 @@ use glassbox::{
     Config, Runtime, Setup, Task,
     core::{
         Fact, SessionStatus, Store, StreamId, ToolOutcome,
-        fact::{SessionEnd, ToolCallEnd},
+        fact::{McpWay, SessionEnd, ToolCallEnd},
     },
     session::Ended,
     store::memory,
@@ -73,6 +73,14 @@ async fn session(server: &str, calls: &[(&str, Value)]) -> (SessionEnd, Vec<Tool
     runtime.stop(Duration::from_secs(5)).await.expect("closed");
     let Ended::Finished(end) = ended else { panic!("not finished: {ended:?}") };
     let entries = store.load(StreamId::Session(handle.id())).expect("a journal");
+    for entry in &entries {
+        let Fact::ToolAttemptStarted { mcp, .. } = &entry.fact else { continue };
+        let peer = mcp.as_ref().expect("an attempt asks a server");
+        // A version is the date of a revision, 2024-11-05 the first of them.
+        let version = peer.protocol.as_deref().expect("a server that answers has agreed on a version");
+        assert!(version.len() == 10 && ("2024-11-05"..="2025-11-25").contains(&version), "{version}");
+        assert_eq!(peer.way == McpWay::Pipe, server.contains("command:"), "{peer:?}");
+    }
     let calls = entries.into_iter().filter_map(|entry| match entry.fact {
         Fact::ToolCallFinished { end, .. } => Some(*end),
         _ => None,

@@ -1,6 +1,7 @@
 //! Spans of calls of models and tools.
 
 use super::*;
+use crate::core::fact::{McpPeer, McpWay};
 
 #[test]
 fn a_model_call_shows_its_tokens_and_each_attempt() {
@@ -82,11 +83,44 @@ fn an_invented_tool_name_is_an_attribute_only() {
 fn a_retried_tool_shows_its_attempts_and_a_cut_one_shares_the_outcome() {
     let mut facts = vec![started(trace()), tool_started(span_id(3), "lookup", true)];
     facts.extend(tool_attempt(span_id(3), 1, ToolOutcome::Timeout));
-    facts.push(Fact::ToolAttemptStarted { call: span_id(3), attempt: 2, effect: Effect::Read, wait_ms: 0 });
+    facts.push(Fact::ToolAttemptStarted { call: span_id(3), attempt: 2, effect: Effect::Read, wait_ms: 0, mcp: None });
     facts.push(tool_finished(span_id(3), ToolOutcome::Lost, 2));
     let span = fold(facts).remove(0);
     let outcomes: Vec<_> =
         span.events.iter().filter_map(|event| text(&event.attributes, "glassbox.attempt.outcome")).collect();
     assert_eq!(outcomes, ["timeout", "lost"]);
     assert_eq!(text(&span.attributes, "glassbox.tool.effect").as_deref(), Some("read"));
+}
+
+#[test]
+fn the_server_of_the_last_attempt_stands_on_the_span_of_a_call_that_asked_one() {
+    let asked = |attempt, protocol: Option<&str>, way| {
+        let mcp = Some(Box::new(McpPeer { protocol: protocol.map(str::to_owned), way }));
+        Fact::ToolAttemptStarted { call: span_id(3), attempt, effect: Effect::Read, wait_ms: 0, mcp }
+    };
+    let http = McpWay::Http { host: "mcp.example.org".into(), port: 443 };
+    let begin = [started(trace()), tool_started(span_id(3), "files_read", true)];
+    let refused = [tool_finished(span_id(3), ToolOutcome::InvalidArguments, 0)];
+    let tried = [asked(1, None, http.clone()), asked(2, Some("2025-11-25"), http)];
+    let piped = [asked(1, Some("2025-06-18"), McpWay::Pipe)];
+    let of = |facts: &[Fact]| {
+        let span = fold(begin.iter().cloned().chain(facts.iter().cloned())).remove(0);
+        let mcp = |name: &str| ["mcp.", "network.", "server."].iter().any(|prefix| name.starts_with(prefix));
+        let attributes = span.attributes.into_iter().filter(|attribute| mcp(attribute.key.as_str()));
+        attributes.map(|attribute| format!("{}={}", attribute.key, attribute.value)).collect::<Vec<_>>()
+    };
+    assert_eq!(of(&refused), [""; 0]);
+    let lost = tool_finished(span_id(3), ToolOutcome::Lost, 2);
+    let over_http = [
+        "mcp.method.name=tools/call",
+        "mcp.protocol.version=2025-11-25",
+        "network.transport=tcp",
+        "network.protocol.name=http",
+        "server.address=mcp.example.org",
+        "server.port=443",
+    ];
+    assert_eq!(of(&[&tried[..], &[lost]].concat()), over_http);
+    let ok = tool_finished(span_id(3), ToolOutcome::Ok, 1);
+    let over_pipes = ["mcp.method.name=tools/call", "mcp.protocol.version=2025-06-18", "network.transport=pipe"];
+    assert_eq!(of(&[&piped[..], &[ok]].concat()), over_pipes);
 }
