@@ -5,8 +5,98 @@
 
 use std::ops::Range;
 
+/// Digits of the shortest number that is looked for: an American phone.
+const SHORTEST: usize = 10;
 /// Digits of the longest number that is looked for.
 const LONGEST: usize = 19;
+
+/// What may be a number: the digits of some groups, and how they are written.
+#[derive(Default)]
+struct Number<'a> {
+    digits: Vec<u8>,
+    /// Digits of each group.
+    sizes: Vec<usize>,
+    /// What stands between the groups.
+    gaps: Vec<&'a str>,
+    /// Whether a plus stands before.
+    plus: bool,
+    /// Whether an opening bracket stands before.
+    paren: bool,
+}
+
+impl Number<'_> {
+    /// What it is, if anything to hide.
+    fn mark(&self) -> Option<&'static str> {
+        if self.digits.len() < SHORTEST {
+            return None;
+        }
+        if self.plus {
+            return self.is_international().then_some("[phone]");
+        }
+        if is_card(&self.digits, &self.sizes) && self.is_alike() {
+            Some("[card]")
+        } else if is_iin(&self.digits) && matches!(self.sizes[..], [12] | [6, 6]) && !self.is_decimal() {
+            Some("[iin]")
+        } else if self.is_local_phone() {
+            Some("[phone]")
+        } else {
+            None
+        }
+    }
+
+    /// After a plus: Kazakhstan, Russia and North America have 11 digits, others 10 to 15.
+    fn is_international(&self) -> bool {
+        let long = match self.digits.first() {
+            Some(7 | 1) => self.digits.len() == 11,
+            Some(_) => (10..=15).contains(&self.digits.len()),
+            None => false,
+        };
+        // Sums in a table have signs too, but no country apart from the rest.
+        long && (self.sizes[0] <= 4 || self.is_plain()) && !self.is_decimal()
+    }
+
+    /// `8 701 123 45 67` and `7 701 ...` in any grouping that sets the lead apart or joins it to the
+    /// code, and the American `555-123-4567`. With dots, slashes, tabs or line breaks only in the
+    /// usual groupings: so are dates, versions, addresses and columns of sums written.
+    fn is_local_phone(&self) -> bool {
+        let (digits, sizes) = (&self.digits[..], &self.sizes[..]);
+        let led = digits.len() == 11 && matches!(digits[0], 7 | 8) && digits[1] >= 3;
+        if digits.len() > 11 {
+            return false;
+        }
+        if self.is_plain() {
+            let led = led && matches!(sizes[0], 1 | 4 | 11);
+            return led || sizes == [3, 3, 4] || (self.paren && sizes[0] == 3 && digits.len() == 10);
+        }
+        let usual = match sizes {
+            [1, rest @ ..] => {
+                matches!(
+                    rest,
+                    [10] | [3, 7] | [3, 3, 4] | [3, 3, 2, 2] | [3, 2, 2, 3] | [3, 2, 3, 2] | [4, 6] | [4, 2, 2, 2]
+                )
+            }
+            [4, rest @ ..] => matches!(rest, [7] | [3, 2, 2]),
+            _ => false,
+        };
+        let american = sizes == [3, 3, 4] && self.gaps.iter().all(|gap| *gap == ".");
+        (led && usual && !self.is_decimal()) || american
+    }
+
+    /// Whether its groups stand apart by nothing but spaces, dashes and brackets.
+    fn is_plain(&self) -> bool {
+        !self.gaps.iter().any(|gap| gap.contains(['.', '/', '_', '\t', '\n', '\r']))
+    }
+
+    /// Whether dots, slashes and low lines, where there are any, stand between all groups alike.
+    fn is_alike(&self) -> bool {
+        !self.gaps.iter().any(|gap| gap.contains(['.', '/', '_'])) || self.gaps.iter().all(|gap| *gap == self.gaps[0])
+    }
+
+    /// Whether one of the gaps, and no other, is a dot: then that is the point of a sum.
+    fn is_decimal(&self) -> bool {
+        self.gaps.iter().filter(|gap| gap.contains('.')).count() == 1
+    }
+}
 
 /// Replaces the numbers in a run of digit groups (`8 (701) 123-45-67`).
 pub(super) fn redact_digits(run: &str) -> String {
@@ -25,6 +115,13 @@ pub(super) fn redact_digits(run: &str) -> String {
     }
     out.push_str(&run[at..]);
     out
+}
+
+/// Replaces a phone number in which a plus and spaces are written as in the query of a URL.
+pub(super) fn redact_encoded(encoded: &str) -> String {
+    let run = encoded.replacen("%2B", "+", 1).replacen("%2b", "+", 1).replace("%20", " ");
+    let clean = redact_digits(&run);
+    if clean == run { encoded.to_owned() } else { clean }
 }
 
 /// Replaces an IBAN, trying fewer and fewer groups so that a word after it does no harm.
@@ -65,52 +162,36 @@ fn groups(run: &str) -> Vec<Range<usize>> {
 /// The longest number that begins with the group `first`: its last group and its mark.
 fn longest_number(run: &str, groups: &[Range<usize>], first: usize) -> Option<(usize, &'static str)> {
     let before = &run[..groups[first].start];
+    if first > 0 && run[groups[first - 1].end..].starts_with('.') && before.ends_with('.') {
+        // Decimals, or the middle of a version or an address.
+        return None;
+    }
     let plus = before.ends_with('+') || before.ends_with("+(");
-    let paren = before.ends_with('(');
-    let (mut digits, mut sizes, mut found) = (Vec::with_capacity(LONGEST), Vec::new(), None);
+    let (mut number, mut found) = (Number { plus, paren: before.ends_with('('), ..Number::default() }, None);
     for (last, group) in groups.iter().enumerate().skip(first) {
-        if digits.len() + group.len() > LONGEST {
+        if last > first {
+            let gap = &run[groups[last - 1].end..group.start];
+            if parts(gap) {
+                break;
+            }
+            number.gaps.push(gap);
+        }
+        if number.digits.len() + group.len() > LONGEST {
             break;
         }
-        digits.extend(run[group.clone()].bytes().map(|byte| byte - b'0'));
-        sizes.push(group.len());
-        if let Some(mark) = mark(&digits, &sizes, plus, paren) {
+        number.digits.extend(run[group.clone()].bytes().map(|byte| byte - b'0'));
+        number.sizes.push(group.len());
+        if let Some(mark) = number.mark() {
             found = Some((last, mark));
         }
     }
     found
 }
 
-/// What a number is, if anything to hide.
-fn mark(digits: &[u8], sizes: &[usize], plus: bool, paren: bool) -> Option<&'static str> {
-    if plus {
-        return is_international(digits).then_some("[phone]");
-    }
-    if is_card(digits, sizes) {
-        Some("[card]")
-    } else if is_iin(digits) && matches!(sizes, [12] | [6, 6]) {
-        Some("[iin]")
-    } else if is_local_phone(digits, sizes, paren) {
-        Some("[phone]")
-    } else {
-        None
-    }
-}
-
-/// After a plus: Kazakhstan, Russia and North America have 11 digits, others 10 to 15.
-fn is_international(digits: &[u8]) -> bool {
-    match digits.first() {
-        Some(7 | 1) => digits.len() == 11,
-        Some(_) => (10..=15).contains(&digits.len()),
-        None => false,
-    }
-}
-
-/// `8 701 123 45 67` and `7 701 ...` in any grouping that sets the lead apart or joins it to the
-/// code, and the American `555-123-4567`.
-fn is_local_phone(digits: &[u8], sizes: &[usize], paren: bool) -> bool {
-    let led = digits.len() == 11 && matches!(digits[0], 7 | 8) && digits[1] >= 3 && matches!(sizes[0], 1 | 4 | 11);
-    led || sizes == [3, 3, 4] || (paren && sizes[0] == 3 && digits.len() == 10)
+/// Whether what stands between two groups makes them two numbers: an empty line, or a line that
+/// begins with a minus.
+fn parts(gap: &str) -> bool {
+    gap.matches('\n').count() > 1 || (gap.contains(['\n', '\t']) && gap.contains('-'))
 }
 
 /// A payment card: its lead and length, its usual grouping, and Luhn.

@@ -1,11 +1,14 @@
 //! The redactor for JSON: every text of a value by itself, so that what is left is JSON still. It
 //! must never know whose value it is.
 
-use std::{borrow::Cow, collections::HashMap};
+use std::borrow::Cow;
 
 use serde_json::{Map, Number, Value};
 
-use super::redact;
+use super::{
+    redact,
+    structure::{Entries, structure},
+};
 
 /// A JSON value in which every text, every key and every number that looks like personal data or a
 /// secret is replaced by its mark, and so is what stands under a key such as `password`.
@@ -15,7 +18,7 @@ pub fn redact_json(value: &Value) -> Value {
         Value::Number(number) => redact_number(number).map_or_else(|| value.clone(), Value::String),
         Value::String(text) => Value::String(redact_text(text).into_owned()),
         Value::Array(items) => items.iter().map(redact_json).collect(),
-        Value::Object(map) => Value::Object(redact_map(map)),
+        Value::Object(map) => redact_map(map),
     }
 }
 
@@ -23,39 +26,27 @@ pub fn redact_json(value: &Value) -> Value {
 pub fn redact_text(text: &str) -> Cow<'_, str> {
     let Some(value) = structure(text) else { return redact(text) };
     let clean = redact_json(&value);
-    // As it came, where nothing had to go: its spaces are its own.
-    if clean == value { Cow::Borrowed(text) } else { Cow::Owned(clean.to_string()) }
+    // As it came, where nothing had to go, neither of its parts nor of the text as such: its
+    // spaces are its own.
+    if clean == value && redact(text) == text { Cow::Borrowed(text) } else { Cow::Owned(clean.to_string()) }
 }
 
-/// The object or list that a text is, if it is one.
-pub fn structure(text: &str) -> Option<Value> {
-    text.trim_start().starts_with(['{', '[']).then(|| serde_json::from_str(text).ok()).flatten()
-}
-
-fn redact_map(map: &Map<String, Value>) -> Map<String, Value> {
-    let (mut clean, mut repeats) = (Map::new(), HashMap::new());
+fn redact_map(map: &Map<String, Value>) -> Value {
+    let mut clean = Entries::default();
     for (key, value) in map {
-        let hidden = matches!(value, Value::String(_) | Value::Number(_)) && names_a_secret(key);
-        let value = if hidden { Value::from("[key]") } else { redact_json(value) };
-        let key = untaken(&clean, &mut repeats, redact(key).into_owned());
-        clean.insert(key, value);
+        let value = if names_a_secret(key) { hide(value) } else { redact_json(value) };
+        clean.add(redact(key).into_owned(), value);
     }
-    clean
+    clean.into_value()
 }
 
-/// The key, with a number where it is taken: two phone numbers as keys are still two entries. Where
-/// the last repeat of each key stopped is remembered, since a list may have thousands of them.
-fn untaken(clean: &Map<String, Value>, repeats: &mut HashMap<String, u64>, key: String) -> String {
-    if !clean.contains_key(&key) {
-        return key;
-    }
-    let number = repeats.entry(key.clone()).or_insert(1);
-    loop {
-        *number += 1;
-        let numbered = format!("{key} {number}");
-        if !clean.contains_key(&numbered) {
-            return numbered;
-        }
+/// What stands under a name that makes it a secret. An object there is more often the description
+/// of one, as in a schema: its own names tell.
+fn hide(value: &Value) -> Value {
+    match value {
+        Value::String(_) | Value::Number(_) => "[key]".into(),
+        Value::Array(items) => items.iter().map(hide).collect(),
+        Value::Null | Value::Bool(_) | Value::Object(_) => redact_json(value),
     }
 }
 
@@ -73,8 +64,9 @@ fn redact_number(number: &Number) -> Option<String> {
 }
 
 /// Whether what stands under this name is a secret by that alone: asked of the redactor, so that
-/// both know the same names.
+/// both know the same names. A number behind it (`password2`) makes no other name of it.
 fn names_a_secret(name: &str) -> bool {
+    let name = name.trim_end_matches(|c: char| c == ' ' || c.is_ascii_digit());
     redact(&format!("{name}=________")).ends_with("=[key]")
 }
 
@@ -133,5 +125,41 @@ mod tests {
         }
         assert_eq!(redact_text("[{\"tel\": \"87011234567\"}]"), "[{\"tel\":\"[phone]\"}]");
         assert_eq!(redact_text("{tel: 87011234567"), "{tel: [phone]");
+    }
+    #[test]
+    fn of_a_key_that_stands_twice_both_values_are_redacted() {
+        for (text, expected) in [
+            (r#"{"a":"ivan@mail.kz 87011234567","a":"x"}"#, r#"{"a":"[email] [phone]","a 2":"x"}"#),
+            (r#"[{"p":"4111111111111111","p":1}]"#, r#"[{"p":"[card]","p 2":1}]"#),
+            (r#"{"a":"ivan\u0040mail.kz","a":"x"}"#, r#"{"a":"[email]","a 2":"x"}"#),
+            (r#"{"password":"x1","password":"y2"}"#, r#"{"password":"[key]","password 2":"[key]"}"#),
+            (r#"{"a": 1, "a": 2}"#, r#"{"a": 1, "a": 2}"#),
+        ] {
+            assert_eq!(redact_text(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn lists_under_the_name_of_a_secret_are_secrets() {
+        let value = json!({
+            "password": ["hunter22", 1234, null, ["x"]], "api_keys": ["a", "b"], "token": "abcdefgh",
+            "DB_PASSWORD": "x", "пароль": "x", "SecretAccessKey": "x", "password2": "x",
+            "tokens": [12, 34], "next_token": "abcdefgh", "required": ["password"],
+            "properties": {"password": {"type": ["string", "null"]}}, "secret": false,
+        });
+        assert_eq!(
+            redact_json(&value),
+            json!({
+                "password": ["[key]", "[key]", null, ["[key]"]], "api_keys": ["[key]", "[key]"], "token": "[key]",
+                "DB_PASSWORD": "[key]", "пароль": "[key]", "SecretAccessKey": "[key]", "password2": "[key]",
+                "tokens": [12, 34], "next_token": "abcdefgh", "required": ["password"],
+                "properties": {"password": {"type": ["string", "null"]}}, "secret": false,
+            })
+        );
+    }
+
+    #[test]
+    fn what_only_looks_like_a_secret_as_text_leaves_json_as_json() {
+        assert_eq!(redact_text(r#"{"password": false}"#), r#"{"password":false}"#);
     }
 }
