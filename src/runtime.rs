@@ -3,6 +3,7 @@
 //!
 //! It must never hold a rule of the loop, of a tool or of a signal; those stand to its left.
 
+mod again;
 mod agents;
 mod check_tools;
 mod checks;

@@ -13,7 +13,7 @@ use crate::{
     core::{Entry, Fact, Sensitive, SessionId, StreamId, Timestamp},
     web::{
         self,
-        loopback::{Loopback, is_in_the_clear},
+        loopback::{is_in_the_clear, is_near},
     },
 };
 
@@ -59,15 +59,16 @@ impl Remote {
         if !base.path().ends_with('/') {
             base.set_path(&format!("{}/", base.path()));
         }
+        let host = base.host_str().unwrap_or_default();
         let key = env.get(KEY).filter(|key| !key.is_empty()).cloned().map(Sensitive::new);
         ensure!(
-            key.is_none() || !is_in_the_clear(base.scheme(), base.host_str().unwrap_or_default()),
+            key.is_none() || !is_in_the_clear(base.scheme(), host),
             "--server: {server} would get the key of {KEY} in the clear; use https"
         );
         // Without certificates of the system it still speaks to the loopback.
         // A proxy would be a network on the way to this machine, and see the key.
-        let is_near = base.scheme() == "http" && base.host_str().and_then(Loopback::of).is_some();
-        let builder = || if is_near { web::builder().no_proxy() } else { web::builder() };
+        let near = is_near(base.scheme(), host);
+        let builder = || if near { web::builder().no_proxy() } else { web::builder() };
         let (client, _) = web::build_or_plain(|| builder().timeout(TIMEOUT))?;
         Ok(Self { client, base, key })
     }

@@ -87,6 +87,12 @@ async fn nothing() -> Problem {
     Problem::plain(StatusCode::NOT_FOUND)
 }
 
+/// These pairs as the query of an address, without those that hold nothing.
+fn query<const N: usize>(pairs: [(&str, &str); N]) -> String {
+    let given = pairs.into_iter().filter(|(_, value)| !value.is_empty());
+    given.map(|(name, value)| format!("{name}={}", sign_in::escaped(value))).collect::<Vec<_>>().join("&")
+}
+
 /// A page that was made of a template.
 fn page(template: &impl askama::Template) -> Response {
     match template.render() {

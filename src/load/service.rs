@@ -25,7 +25,7 @@ use crate::{
     core::{Sensitive, SessionId, SessionStatus, SpanId},
     web::{
         self,
-        loopback::{Loopback, is_in_the_clear},
+        loopback::{is_in_the_clear, is_near},
     },
 };
 
@@ -85,9 +85,8 @@ impl Service {
             .pool_max_idle_per_host(access.concurrency)
             .connect_timeout(ASKING)
             .tcp_nodelay(true);
-        let is_near = address.scheme() == "http" && Loopback::of(host).is_some();
-        // What is near needs neither a proxy nor certificates, which may not be there.
-        let builder = if is_near { builder.no_proxy().tls_certs_only([]) } else { builder };
+        // Certificates may not even be there.
+        let builder = if is_near(address.scheme(), host) { builder.no_proxy().tls_certs_only([]) } else { builder };
         let client = builder.build().map_err(|error| Error::Client(describe(&error)))?;
         Ok(Self { client, access: Access { url: access.url.trim_end_matches('/').to_owned(), ..access } })
     }

@@ -1,19 +1,10 @@
 //! What the collector has and what it lacks, across lives of the process.
 
-use std::time::Duration;
-
-use super::{Runtime, spawn};
+use super::{Runtime, again, spawn};
 use crate::{
     core::{SessionId, StreamId, Timestamp},
     signal::otlp::Pipeline,
 };
-
-/// How far back a start looks for sessions whose spans did not arrive.
-const AGE: Duration = Duration::from_secs(24 * 3600);
-/// Room in the lane that live spans keep to themselves, at the most.
-const RESERVE: usize = 1024;
-/// How long to wait for room.
-const PACE: Duration = Duration::from_millis(200);
 
 impl Runtime {
     /// Remembers which sessions have arrived whole since the last call.
@@ -45,7 +36,7 @@ impl Runtime {
     async fn send_missing(&self, pipeline: &Pipeline, begun: Timestamp) {
         // Other processes on the same store may be about to note theirs.
         tokio::time::sleep(self.inner.lease).await;
-        let since = Timestamp::from_nanos(begun.as_nanos().saturating_sub(u64::try_from(AGE.as_nanos()).unwrap_or(0)));
+        let since = again::since(begun);
         let missing = match self.on_store(move |store| store.unexported(since, begun)).await {
             Ok(missing) => missing,
             Err(error) => {
@@ -54,11 +45,9 @@ impl Runtime {
             }
         };
         // A short queue has less than that in all.
-        let reserve = RESERVE.min(pipeline.capacity() / 2);
+        let reserve = again::RESERVE.min(pipeline.capacity() / 2);
         for session in missing {
-            while pipeline.room() < reserve {
-                tokio::time::sleep(PACE).await;
-            }
+            again::wait_for_room(reserve, || pipeline.room()).await;
             self.send_session(pipeline, session).await;
         }
     }

@@ -1,20 +1,12 @@
 //! Which event lines are out and which are owed, across lives of the process. It must never know
 //! what a line says.
 
-use std::time::Duration;
-
-use super::{Runtime, spawn};
+use super::{Runtime, again, spawn};
 use crate::{
     core::{SessionId, StreamId, Timestamp, mark::Mark, port::StoreError},
     signal::Lines,
 };
 
-/// How far back a start looks for lines that were not written.
-const AGE: Duration = Duration::from_secs(24 * 3600);
-/// Room in the lane that new lines keep to themselves.
-const RESERVE: usize = 1024;
-/// How long to wait for room.
-const PACE: Duration = Duration::from_millis(200);
 /// Marks moved in one transaction at the most: commits wait for it.
 const BATCH: usize = 500;
 
@@ -69,14 +61,11 @@ impl Runtime {
         // What this process has taken up meanwhile is known after this.
         self.save_marks().await;
         let now = self.inner.journal.clock().now();
-        let age = u64::try_from(AGE.as_nanos()).unwrap_or(u64::MAX);
-        let since = Timestamp::from_nanos(before.as_nanos().saturating_sub(age));
+        let since = again::since(before);
         let owing = self.on_store(move |store| store.owing(now, since, before)).await?;
         let mut written = 0;
         for mark in owing {
-            while lines.room() < RESERVE {
-                tokio::time::sleep(PACE).await;
-            }
+            again::wait_for_room(again::RESERVE, || lines.room()).await;
             written += usize::from(self.write_stream(lines, mark).await);
         }
         self.on_store(move |store| store.give_up_marks(since)).await?;

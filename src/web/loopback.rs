@@ -29,6 +29,12 @@ impl Loopback {
     }
 }
 
+/// Whether such a web address is reached on this machine, without https: neither a proxy nor
+/// certificates belong on the way.
+pub fn is_near(scheme: &str, host: &str) -> bool {
+    scheme == "http" && Loopback::of(host).is_some()
+}
+
 /// Whether others could read on the way what is sent to such a web address.
 pub fn is_in_the_clear(scheme: &str, host: &str) -> bool {
     scheme != "https" && Loopback::of(host).is_none()

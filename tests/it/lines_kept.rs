@@ -183,19 +183,26 @@ async fn in_normal_life_each_line_is_written_once_and_nothing_is_owed() {
     assert_eq!(places(&file), world.wanted());
 }
 
+fn all_are_counted_as_lost(world: &World, process: &Runtime) {
+    let dropped = format!("glassbox_telemetry_dropped_total{{sink=\"lines\"}} {}\n", world.wanted().len());
+    assert!(process.metrics().render().contains(&dropped), "{dropped}");
+}
+
+async fn the_next_start_writes_them(world: &World, file: &Path) {
+    let next = world.process(Some(file));
+    assert_eq!(write_owed(&next).await, 1);
+    stop(&next).await;
+    assert_eq!(places(file), world.wanted());
+    assert_eq!(world.owed(), 0);
+}
+
 #[tokio::test]
 async fn lines_that_a_full_disk_took_are_counted_and_written_by_the_next_start() {
     let world = World::new();
     let first = world.process(Some(Path::new("/dev/full")));
     world.live(first.clone()).await;
-    let dropped = format!("glassbox_telemetry_dropped_total{{sink=\"lines\"}} {}\n", world.wanted().len());
-    assert!(first.metrics().render().contains(&dropped), "{dropped}");
-    let file = world.file("b");
-    let second = world.process(Some(&file));
-    assert_eq!(write_owed(&second).await, 1);
-    stop(&second).await;
-    assert_eq!(places(&file), world.wanted());
-    assert_eq!(world.owed(), 0);
+    all_are_counted_as_lost(&world, &first);
+    the_next_start_writes_them(&world, &world.file("b")).await;
 }
 
 #[tokio::test]
@@ -234,13 +241,9 @@ async fn lines_that_no_file_can_be_opened_for_are_counted_and_owed() {
     fs::remove_file(&file).expect("deleted");
     fs::create_dir(&file).expect("in the way");
     world.live(first.clone()).await;
-    let dropped = format!("glassbox_telemetry_dropped_total{{sink=\"lines\"}} {}\n", world.wanted().len());
-    assert!(first.metrics().render().contains(&dropped), "{dropped}");
+    all_are_counted_as_lost(&world, &first);
     fs::remove_dir(&file).expect("out of the way");
-    let second = world.process(Some(&file));
-    assert_eq!(write_owed(&second).await, 1);
-    stop(&second).await;
-    assert_eq!(places(&file), world.wanted());
+    the_next_start_writes_them(&world, &file).await;
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ use super::{
     look::{self, Moment, Pill},
     page,
     posted::{Posted, filled},
-    text,
+    query, text,
     visitor::Visitor,
 };
 use crate::{
@@ -148,11 +148,9 @@ async fn found(api: &Api, caller: &Caller, asked: &Asked) -> Result<Vec<Handover
 impl Asked {
     /// This list from another place on.
     fn address(&self, before: &str) -> String {
-        let pairs = [("status", self.status.as_str()), ("id", &self.id), ("before", before)];
-        let given = pairs.into_iter().filter(|(_, value)| !value.is_empty());
-        let written: Vec<_> = given.map(|(name, value)| format!("{name}={}", super::sign_in::escaped(value))).collect();
-        let joint = if written.is_empty() { "" } else { "?" };
-        format!("/console/handovers{joint}{}", written.join("&"))
+        let query = query([("status", self.status.as_str()), ("id", &self.id), ("before", before)]);
+        let joint = if query.is_empty() { "" } else { "?" };
+        format!("/console/handovers{joint}{query}")
     }
 }
 

@@ -16,7 +16,7 @@ use super::{
     look::{self, Moment, Pill},
     page,
     posted::{Posted, filled},
-    text,
+    query, text,
     visitor::Visitor,
 };
 use crate::{
@@ -163,17 +163,15 @@ impl Asked {
 
     /// This list from another place on.
     fn address(&self, before: &str) -> String {
-        let pairs = [
+        let query = query([
             ("status", self.status.as_str()),
             ("agent", &self.agent),
             ("task_type", &self.task_type),
             ("conversation", &self.conversation),
             ("principal", &self.principal),
             ("before", before),
-        ];
-        let given = pairs.into_iter().filter(|(_, value)| !value.is_empty());
-        let written: Vec<_> = given.map(|(name, value)| format!("{name}={}", super::sign_in::escaped(value))).collect();
-        format!("/console?{}", written.join("&"))
+        ]);
+        format!("/console?{query}")
     }
 }
 
